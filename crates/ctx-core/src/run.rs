@@ -117,6 +117,8 @@ pub struct Run {
     pub task_effect: TaskEffect,
     /// Messages to and from ctx that arrived during the turn. They become a turn after it.
     pub deferred: Vec<Message>,
+    /// How often the messages of this run were run again after a crash.
+    pub recoveries: u64,
     /// When the first run of the turn started.
     pub turn_started_at: Timestamp,
     pub started_at: Timestamp,

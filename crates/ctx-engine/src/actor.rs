@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_core::decide::{
-    self, Delivered, Invocation, Needs, OpenedRun, SessionView, TerminationCause, classifier_input,
+    self, Delivered, Invocation, Needs, OpenedRun, SessionView, classifier_input,
 };
 use ctx_core::id::{MessageId, SessionId};
 use ctx_core::intent::{Intent, classify};
@@ -94,7 +94,7 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
     }
 }
 
-/// Carries out a run. A run that was abandoned is terminated here, since no other process would
+/// Carries out a run. A run that was abandoned is recovered here, since no other process would
 /// while this one is alive.
 async fn run(engine: &Engine, session: SessionId, opened_run: OpenedRun, actor: &Arc<Actor>) {
     let run = opened_run.run.id;
@@ -102,7 +102,7 @@ async fn run(engine: &Engine, session: SessionId, opened_run: OpenedRun, actor: 
         return;
     }
     while !engine.shared().shutdown.is_cancelled() {
-        match engine.terminate_run(session, run, TerminationCause::ProcessLost).await {
+        match engine.recover_run(session, run).await {
             Err(error) if error.code() != "not_found" => {
                 tracing::warn!(%session, %error, "an abandoned run could not be ended");
                 tokio::time::sleep(STORE_RETRY_PAUSE).await;

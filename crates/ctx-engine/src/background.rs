@@ -1,10 +1,11 @@
 //! Background duties of a long-running process: its lease, recovery of dead processes, events of
 //! other processes, and the timers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_core::decide::{self, Event, Invocation, Needs, SessionView, TerminationCause};
-use ctx_core::id::{NodeId, SessionId};
+use ctx_core::id::{NodeId, RunId, SessionId};
 use ctx_core::time::{Span, Timestamp};
 use ctx_store::{Due, FeedQuery, Target};
 use tokio::time::Instant;
@@ -17,6 +18,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Most sessions that one query returns.
 const PAGE: usize = 500;
+/// Sessions that are recovered at the same time, so that their writes share a sync.
+const RECOVERED_AT_ONCE: usize = 64;
 /// Most events that one query returns.
 const EVENTS: usize = 1000;
 
@@ -88,27 +91,29 @@ impl Background<'_> {
         Ok(())
     }
 
-    /// Terminates the runs of dead processes and wakes sessions with deliverable messages. Returns
-    /// how many sessions were looked at.
+    /// Ends the runs of dead processes, runs those again of which nothing is stored, and wakes
+    /// sessions with deliverable messages. Returns how many sessions were looked at.
     ///
     /// Fails if the store fails.
     pub async fn recover(self) -> Result<usize, Error> {
         let dead: Vec<NodeId> = self.engine.dead_nodes().await?;
-        let sessions =
-            self.engine.store().due(Due::Unattended { dead: dead.to_vec() }, PAGE).await?;
-        for session in &sessions {
-            self.engine.end_orphaned_run(*session, &dead).await?;
-            if let Err(error) = self.engine.report(*session).await {
-                tracing::warn!(%session, %error, "the report about a worker is sent later");
+        let (mut count, mut after) = (0, None);
+        loop {
+            let due = Due::Unattended { dead: dead.clone(), after };
+            let sessions = self.engine.store().due(due, PAGE).await?;
+            for some in sessions.chunks(RECOVERED_AT_ONCE) {
+                self.engine.recover_sessions(some, &dead).await?;
             }
-            self.engine.wake(*session);
-        }
-        if sessions.len() < PAGE {
-            for node in dead {
-                self.engine.store().remove_node(node).await?;
+            count += sessions.len();
+            after = sessions.last().copied();
+            if sessions.len() < PAGE {
+                break;
             }
         }
-        Ok(sessions.len())
+        for node in dead {
+            self.engine.store().remove_node(node).await?;
+        }
+        Ok(count)
     }
 
     /// Releases the agent processes of idle sessions (R208). The sessions do not change.
@@ -144,8 +149,9 @@ impl Background<'_> {
         Ok(archived)
     }
 
-    /// Stops this process. Open runs keep what was stored of them and are terminated as interrupted
-    /// by a restart.
+    /// Stops this process. The turn of an open run keeps what was stored of it and is closed as
+    /// interrupted. A run of which nothing is stored stays open if the next start, or another
+    /// process, runs it again.
     pub async fn shutdown(self) {
         self.engine.shared().shutdown.cancel();
         let until = Instant::now() + Duration::from_secs(5);
@@ -161,14 +167,8 @@ impl Background<'_> {
         }
         let mut lease = self.engine.shared().lease.lock().await;
         if lease.take().is_some() {
-            // Its own open runs are terminated like those of a dead process.
-            let own = [self.engine.shared().node];
-            if let Ok(sessions) =
-                self.engine.store().due(Due::Unattended { dead: own.to_vec() }, PAGE).await
-            {
-                for session in sessions {
-                    let _ = self.engine.end_orphaned_run(session, &own).await;
-                }
+            if let Err(error) = self.engine.end_own_runs().await {
+                tracing::warn!(%error, "open runs are left to the next start");
             }
             let _ = self.engine.store().remove_node(self.engine.shared().node).await;
         }
@@ -281,7 +281,31 @@ impl Engine {
         Ok(dead)
     }
 
-    /// Terminates the run of a session whose process is dead.
+    async fn recover_sessions(&self, sessions: &[SessionId], dead: &[NodeId]) -> Result<(), Error> {
+        let dead: Arc<[NodeId]> = dead.into();
+        let recover = |session: SessionId| {
+            let (engine, dead) = (self.clone(), dead.clone());
+            tokio::spawn(async move {
+                engine.end_orphaned_run(session, &dead).await?;
+                if let Err(error) = engine.report(session).await {
+                    tracing::warn!(%session, %error, "the report about a worker is sent later");
+                }
+                engine.wake(session);
+                Ok(())
+            })
+        };
+        let recovering: Vec<_> = sessions.iter().copied().map(recover).collect();
+        let mut result = Ok(());
+        for task in recovering {
+            let done = task
+                .await
+                .unwrap_or_else(|error| Err(ctx_store::Error::Internal(error.to_string()).into()));
+            result = result.and(done);
+        }
+        result
+    }
+
+    /// Ends the run of a session whose process is dead.
     pub(crate) async fn end_orphaned_run(
         &self,
         session: SessionId,
@@ -290,18 +314,69 @@ impl Engine {
         let Some(view) = self.store().view(&Target::Id(session), Needs::RUN).await? else {
             return Ok(());
         };
-        if let (true, Some(run)) = (decide::is_orphaned(&view.session, dead), view.run) {
-            self.terminate_run(session, run.id, TerminationCause::ProcessLost).await?;
-            tracing::info!(%session, run = %run.id, "the run of a dead process was ended; its turn \
-                is marked as interrupted");
+        match view.run {
+            Some(run) if decide::is_orphaned(&view.session, dead) => {
+                self.recover_run(session, run.id).await
+            }
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Ends a run that no process carries out. Its messages are run again here, or its turn is
+    /// closed as interrupted.
+    pub(crate) async fn recover_run(&self, session: SessionId, run: RunId) -> Result<(), Error> {
+        self.ensure_lease().await?;
+        let run_host = self.shared().run_host.clone();
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::recover_run(view, run, &run_host, invocation)
+        };
+        match self.open_run(Target::Id(session), Needs::CLOSE, rule).await {
+            Ok(Some(again)) => {
+                tracing::info!(%session, %run, again = %again.id, "a process ended before anything \
+                    of a run was stored: the run is repeated");
+                Ok(())
+            }
+            Ok(None) => {
+                tracing::info!(%session, %run, "the run of a dead process was ended; its turn is \
+                    marked as interrupted");
+                Ok(())
+            }
+            // Another process was faster.
+            Err(error) if error.refusal().is_some() => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Closes the open turns of this process, which is stopping. A run that the next start repeats
+    /// stays open.
+    async fn end_own_runs(&self) -> Result<(), Error> {
+        let own = vec![self.shared().node];
+        let mut after = None;
+        loop {
+            let due = Due::Unattended { dead: own.clone(), after };
+            let sessions = self.store().due(due, PAGE).await?;
+            for session in &sessions {
+                let view = self.store().view(&Target::Id(*session), Needs::CLOSE).await?;
+                let Some(view) = view.filter(|view| decide::is_orphaned(&view.session, &own))
+                else {
+                    continue;
+                };
+                let Some(run) = view.run.as_ref() else { continue };
+                if !decide::runs_again(&view, run, &self.shared().run_host.catalog) {
+                    self.terminate_run(*session, run.id, TerminationCause::ProcessLost).await?;
+                }
+            }
+            after = sessions.last().copied();
+            if sessions.len() < PAGE {
+                return Ok(());
+            }
+        }
     }
 
     pub(crate) async fn terminate_run(
         &self,
         session: SessionId,
-        run: ctx_core::id::RunId,
+        run: RunId,
         cut: TerminationCause,
     ) -> Result<(), Error> {
         let rule = move |view: &SessionView, invocation: &Invocation| {

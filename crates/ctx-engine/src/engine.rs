@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ctx_core::bundle::BadBundle;
-use ctx_core::decide::{self, Decided, Invocation, Needs, SessionView, Settings};
+use ctx_core::decide::{self, Decided, Event, Invocation, Needs, SessionView, Settings};
 use ctx_core::id::{IdGenerator, SessionId};
 use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
@@ -174,6 +174,34 @@ impl Engine {
         let rule =
             move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &invocation);
         self.execute(write, rule).await
+    }
+
+    /// As `decide`. Between the events that change the run's phase and all others, `show` sends the
+    /// text that the transaction stored.
+    pub(crate) async fn decide_and_show<R: Send + 'static>(
+        &self,
+        target: Target,
+        needs: Needs,
+        objects: Vec<Named>,
+        rule: impl Fn(&SessionView, &Invocation) -> Decided<R> + Send + 'static,
+        show: impl FnOnce() + Send,
+    ) -> Result<Written<R>, Error> {
+        let invocation = self.invocation();
+        let write = Write { target, needs, objects, now: invocation.now };
+        let rule =
+            move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &invocation);
+        let at = write.now;
+        let mut written = ctx_store::execute(&self.store, write, rule).await?;
+        let is_phase = |event: &Event| matches!(event, Event::RunPhase { .. });
+        let phases = written.events.iter().take_while(|event| is_phase(event)).count();
+        let rest = written.events.split_off(phases);
+        let newest = written.seq;
+        written.seq = newest - rest.len() as u64;
+        self.publish(at, &mut written);
+        show();
+        (written.seq, written.events) = (newest, rest);
+        self.publish(at, &mut written);
+        Ok(written)
     }
 
     /// Executes a rule that may create its session, and publishes its events.

@@ -15,9 +15,11 @@ use ctx_store::FeedEvent;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
+use crate::runner::UnshownText;
+
 /// Number of items by which a follower may lag before it reads the store again.
 const LAG_MAX: usize = 1024;
-/// Live text of the open turn. It is not stored as an event.
+/// Live text of the open turn. It is stored as a draft before it is sent, and not as an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct TextDelta {
@@ -142,13 +144,7 @@ impl Feed {
     }
 
     /// Sends more text to followers.
-    pub(crate) fn send_text(
-        &self,
-        session: SessionId,
-        message_id: MessageId,
-        thought: bool,
-        text: &str,
-    ) {
+    fn send_text(&self, session: SessionId, message_id: MessageId, thought: bool, text: &str) {
         let mut channels = self.channels();
         let Some(channel) = channels.get_mut(&session) else { return };
         let Some(live) = channel.live.as_mut() else { return };
@@ -172,6 +168,13 @@ impl Feed {
         message.text.push_str(text);
         message.chars += text.chars().count();
         let _ = channel.sender.send(Item::Delta(delta));
+    }
+
+    /// Sends text that is stored now to followers.
+    pub(crate) fn send_texts(&self, session: SessionId, texts: &[UnshownText]) {
+        for UnshownText { message_id, thought, text } in texts {
+            self.send_text(session, *message_id, *thought, text);
+        }
     }
 
     /// Ends a run; a channel without followers is removed.

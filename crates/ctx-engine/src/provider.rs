@@ -246,6 +246,8 @@ pub struct About {
     pub key_variable: Option<String>,
     /// Set for agents, which keep a history and run tools themselves.
     pub agent: Option<Agent>,
+    /// Whether a request has no effects of its own, so that it is sent again after a crash.
+    pub repeatable: bool,
 }
 
 /// What an agent reported about itself; empty before it was started.

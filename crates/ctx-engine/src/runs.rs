@@ -52,7 +52,8 @@ impl Engine {
 }
 
 impl Runs<'_> {
-    /// Cancels the run or releases the suspension; returns when that is done.
+    /// Cancels the run or releases the suspension; returns when the session is idle. A provider
+    /// that does not stop at once is stopped in the background.
     ///
     /// Fails if the session does not exist.
     pub async fn cancel(self, session: &str) -> Result<Info, Error> {
@@ -136,7 +137,7 @@ impl Runs<'_> {
         Ok(run.ok_or_else(|| ctx_store::Error::NotFound { what: "run", name: id.to_string() })?)
     }
 
-    /// Terminates the run of a session if its process is dead, without waiting for the next sweep.
+    /// Ends the run of a session if its process is dead, without waiting for the next sweep.
     ///
     /// Fails if the store fails.
     pub async fn end_orphaned(self, session: SessionId) -> Result<(), Error> {
@@ -179,7 +180,7 @@ impl Engine {
             info.run.as_ref().filter(|run| run.cancel.is_some() && Some(run.id) == before)
         {
             if Instant::now() >= until {
-                // The process does not react: raise the fence and keep what was stored.
+                // The provider does not stop: raise the fence and keep what was stored.
                 self.terminate_run(id, run.id, TerminationCause::Cancelled).await?;
             } else {
                 tokio::time::sleep(Duration::from_millis(10)).await;

@@ -10,12 +10,13 @@ use ctx_core::id::{NodeId, SessionId};
 use ctx_core::refusal::Refusal;
 use ctx_core::time::Timestamp;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
 use crate::background::NodeLease;
 use crate::feed::Feed;
-use crate::provider::Provider;
+use crate::provider::{End, Provider};
 
 /// A named system prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,8 +64,12 @@ impl Providers {
     /// The capabilities that rules depend on.
     pub fn catalog(&self) -> ProviderCatalog {
         let capabilities = |provider: &Arc<dyn Provider>| {
-            let can = provider.about().can;
-            ProviderCapabilities { can_steer: can.steer, supports_tools: can.tools }
+            let about = provider.about();
+            ProviderCapabilities {
+                can_steer: about.can.steer,
+                supports_tools: about.can.tools,
+                repeatable: about.repeatable,
+            }
         };
         ProviderCatalog {
             default: self.default.clone(),
@@ -81,7 +86,8 @@ impl Providers {
 /// Timeouts and limits of an engine. Tests use shorter ones.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineTimeouts {
-    /// Longest time for which text is kept in memory before it is stored.
+    /// Longest time for which text is kept in memory before it is stored, in a session without
+    /// followers.
     pub checkpoint: Duration,
     /// Pause before the first retry of a failed call; it doubles with each retry.
     pub retry: Duration,
@@ -89,7 +95,8 @@ pub struct EngineTimeouts {
     pub tries: u32,
     /// How long a cancelled provider may take to stop.
     pub stop: Duration,
-    /// How long a cancellation waits for the process that runs the session.
+    /// How long a cancellation waits for the run to end before it closes the turn itself. The
+    /// provider then stops in the background.
     pub cancel: Duration,
     /// Longest time for which `dispatch_to_agent` waits for a worker. Clients of MCP give up after
     /// 60 s, and a result that they do not receive is lost.
@@ -109,7 +116,7 @@ impl Default for EngineTimeouts {
             retry: Duration::from_millis(500),
             tries: 4,
             stop: Duration::from_secs(10),
-            cancel: Duration::from_secs(5),
+            cancel: Duration::from_millis(750),
             worker_wait: Duration::from_secs(50),
             lease: Duration::from_secs(10),
             process_idle: ctx_core::time::Span::minutes(5),
@@ -154,6 +161,8 @@ pub(crate) struct Shared {
     actors: Mutex<HashMap<SessionId, Arc<Actor>>>,
     /// When each provider was last used for a session, until it releases the session's process.
     processes: Mutex<HashMap<(SessionId, String), Timestamp>>,
+    /// Calls of agents that were cancelled and have not stopped yet.
+    stopping: Mutex<HashMap<SessionId, CancellationToken>>,
     /// Notified when the last actor has ended.
     pub(crate) all_actors_stopped: Notify,
     watches_store: AtomicBool,
@@ -174,6 +183,7 @@ impl Shared {
             shutdown: CancellationToken::new(),
             actors: Mutex::default(),
             processes: Mutex::default(),
+            stopping: Mutex::default(),
             all_actors_stopped: Notify::new(),
             watches_store: AtomicBool::new(false),
         }
@@ -257,6 +267,31 @@ impl Shared {
             self.all_actors_stopped.notify_waiters();
         }
         true
+    }
+
+    /// Lets a cancelled call of an agent stop in the background. It is aborted after the timeout.
+    pub(crate) fn stop_in_background(&self, session: SessionId, call: JoinHandle<End>) {
+        let stopped = CancellationToken::new();
+        let mut stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
+        stopping.retain(|_, stopped| !stopped.is_cancelled());
+        let before = stopping.insert(session, stopped.clone());
+        let (timeout, abort) = (self.timeouts.stop, call.abort_handle());
+        tokio::spawn(async move {
+            let _stopped = stopped.drop_guard();
+            if tokio::time::timeout(timeout, call).await.is_err() {
+                abort.abort();
+            }
+            if let Some(before) = before {
+                before.cancelled().await;
+            }
+        });
+    }
+
+    /// The cancelled call of the session's agent that is still stopping. Two calls must not work at
+    /// the same time.
+    pub(crate) fn stopping(&self, session: SessionId) -> Option<CancellationToken> {
+        let stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
+        stopping.get(&session).filter(|stopped| !stopped.is_cancelled()).cloned()
     }
 
     /// Records that a provider was used for a session.

@@ -105,6 +105,7 @@ impl ModelServer {
             unavailable: self.client.as_ref().err().cloned().or_else(|| self.missing_key()),
             key_variable: self.config.key_variable.clone(),
             agent: None,
+            repeatable: true,
         }
     }
 

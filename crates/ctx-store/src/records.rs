@@ -73,6 +73,8 @@ pub enum Due {
     Unattended {
         /// Nodes that are known to be dead.
         dead: Vec<NodeId>,
+        /// The last session of the previous page; sessions are ordered by id.
+        after: Option<SessionId>,
     },
     /// Idle sessions in use without activity since a time.
     IdleSessions {

@@ -39,6 +39,9 @@ pub enum Event {
         message_ids: Vec<MessageId>,
         provider_id: String,
         model: Option<String>,
+        /// Set if a crash ended an earlier run of these messages before any output was stored.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        recovered: bool,
     },
     #[serde(rename = "run.resumed")]
     RunResumed { run_id: RunId, suspension_id: SuspensionId },
@@ -180,6 +183,7 @@ mod tests {
                 message_ids: vec![message_id],
                 provider_id: "main".to_owned(),
                 model: None,
+                recovered: false,
             },
             Event::RunResumed { run_id, suspension_id },
             Event::RunPhase { run_id, phase: Phase::Streaming },
@@ -225,6 +229,22 @@ mod tests {
             (every().remove(25), "choice", "start_fresh"),
         ] {
             assert_eq!(event.json()[field], value, "{event:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_recovered_run_is_marked() {
+        let started = |recovered| Event::RunStarted {
+            run_id: RunId(Ulid(1)),
+            message_ids: Vec::new(),
+            provider_id: "main".to_owned(),
+            model: None,
+            recovered,
+        };
+        assert_eq!(started(true).json()["recovered"], true);
+        assert_eq!(started(false).json().get("recovered"), None);
+        for event in [started(true), started(false)] {
+            assert_eq!(Event::from_json(event.json()), event);
         }
     }
 

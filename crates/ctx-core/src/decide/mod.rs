@@ -108,7 +108,9 @@ pub use start::start;
 pub use submit::{ClassifyMode, RunPolicy, Submit, SubmitTarget, submit};
 pub use suspend::suspend;
 pub use task_verdict::{TaskVerdict, abandon_task, confirm_task};
-pub use terminate_run::{TerminationCause, is_orphaned, terminate_run};
+pub use terminate_run::{
+    RECOVERIES_MAX, TerminationCause, is_orphaned, recover_run, runs_again, terminate_run,
+};
 pub use update_session::{FIELD_MAX_CHARS, Patch, check_provider_and_persona, update_session};
 
 use std::collections::BTreeMap;
@@ -342,6 +344,8 @@ pub struct ProviderCapabilities {
     pub can_steer: bool,
     /// Whether it can call tools of the client.
     pub supports_tools: bool,
+    /// Whether a request has no effects of its own, so that it can be sent again after a crash.
+    pub repeatable: bool,
 }
 
 /// Time and ids for one execution of a rule.
@@ -564,9 +568,11 @@ impl<R> Decision<R> {
 pub type Decided<R> = Result<Decision<R>, Refusal>;
 
 /// The time of a session's newest activity after a write, or `None` if the write does not count as
-/// activity. Every write that changes something counts.
+/// activity. Every write that changes something counts, except one that only stores more text of
+/// the open turn: the start and the end of its run count.
 pub fn activity(changes: &[Change], events: &[Event], now: Timestamp) -> Option<Timestamp> {
-    (!changes.is_empty() || !events.is_empty()).then_some(now)
+    let text_only = changes.iter().all(|change| matches!(change, Change::AppendDrafts(_)));
+    (!text_only || !events.is_empty()).then_some(now)
 }
 
 /// The changes that add a turn: the turn, and the back-links of the workers that it started.

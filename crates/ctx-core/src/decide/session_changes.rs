@@ -288,6 +288,7 @@ impl<'a> SessionChanges<'a> {
             tools: wanted.tools,
             task_effect,
             deferred: Vec::new(),
+            recoveries: 0,
             turn_started_at: now,
             started_at: now,
             ended_at: None,
@@ -320,6 +321,7 @@ impl<'a> SessionChanges<'a> {
                 .unwrap_or_default()
                 .can_steer,
             cancel: None,
+            recoveries: 0,
             started_at: self.now(),
             ended_at: None,
             outcome: None,
@@ -331,12 +333,40 @@ impl<'a> SessionChanges<'a> {
         self.start_run(run, items, drafts, resumes, run_host.node);
     }
 
+    /// Ends the open run, of which nothing is stored, and opens another with the same messages,
+    /// provider, model and tools.
+    pub(super) fn run_again(&mut self, before: &Run, run_host: &RunHost) {
+        let now = self.now();
+        self.push(Change::PutRun(Box::new(Run {
+            phase: Phase::Completing,
+            ended_at: Some(now),
+            outcome: Some(Outcome::Interrupted),
+            ..before.clone()
+        })));
+        self.emit(Event::RunFailed { run_id: before.id, code: "interrupted".to_owned() });
+        // They may contain an empty message or the usage of the request.
+        self.push(Change::ClearDrafts);
+        self.requeue_steering();
+        let run = Run {
+            id: RunId(self.tasks.next_id()),
+            fence: self.session.fence + 1,
+            phase: Phase::Processing,
+            recoveries: before.recoveries + 1,
+            started_at: now,
+            ..before.clone()
+        };
+        let items = self.items_in(ItemState::Taken);
+        self.emit_run_started(&run, &items);
+        self.start_run(run, items, Vec::new(), Vec::new(), run_host.node);
+    }
+
     fn emit_run_started(&mut self, run: &Run, items: &[Item]) {
         self.emit(Event::RunStarted {
             run_id: run.id,
             message_ids: items.iter().map(|item| item.message_id).collect(),
             provider_id: run.provider_id.clone(),
             model: run.model.clone(),
+            recovered: run.recoveries > 0,
         });
     }
 

@@ -94,6 +94,7 @@ impl Contexts<'_> {
             tools: Vec::new(),
             task_effect: TaskEffect::Keep,
             deferred: Vec::new(),
+            recoveries: 0,
             turn_started_at: now,
             started_at: now,
             ended_at: None,

@@ -12,7 +12,7 @@ use ctx_core::stored_content::Content;
 use tokio::time::Instant;
 use ulid::Ulid;
 
-use super::Runner;
+use super::{Runner, UnshownText};
 use crate::provider::Delta;
 
 /// Number of bytes of new text after which a checkpoint is stored at once.
@@ -44,6 +44,15 @@ impl Runner<'_> {
         }
     }
 
+    fn show_when_stored(&mut self, message_id: MessageId, thought: bool, text: &str) {
+        match self.unshown.last_mut() {
+            Some(last) if last.message_id == message_id && last.thought == thought => {
+                last.text.push_str(text);
+            }
+            _ => self.unshown.push(UnshownText { message_id, thought, text: text.to_owned() }),
+        }
+    }
+
     pub(crate) async fn take(&mut self, delta: Delta, steered: &[Item]) {
         let speaks =
             !matches!(delta, Delta::AgentSession(_) | Delta::CanSteer(_) | Delta::Compacted { .. });
@@ -58,14 +67,14 @@ impl Runner<'_> {
             Delta::Text(text) => {
                 self.shown = true;
                 let id = self.begin_message(Role::Assistant, None);
-                self.engine.shared().feed.send_text(self.session, id, false, &text);
+                self.show_when_stored(id, false, &text);
                 self.entry(Entry::Text { text });
             }
             Delta::Thought { text, raw } => {
                 self.shown = true;
                 let id = self.begin_message(Role::Assistant, None);
                 if !text.is_empty() {
-                    self.engine.shared().feed.send_text(self.session, id, true, &text);
+                    self.show_when_stored(id, true, &text);
                 }
                 self.entry(Entry::Thought { text, raw });
             }

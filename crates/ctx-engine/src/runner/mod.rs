@@ -1,9 +1,11 @@
 //! Carries out one run: adds the provider's stream to the open turn, stores it in checkpoints, and
 //! ends the run once.
 //!
-//! Text goes to followers at once and to the store within a quarter of a second, so a crash loses
-//! no more than that. A run ends in one of four ways: with a completed turn, a failed turn, an
-//! interrupted turn, or a suspension.
+//! Text is stored before it is sent to followers, so a crash loses nothing that was shown. Text
+//! that arrives during a write is stored by the next one: each session has one write at a time, and
+//! the writes of all sessions share a sync. Without followers, text is stored within a quarter of
+//! a second. A run ends in one of four ways: with a completed turn, a failed turn, an interrupted
+//! turn, or a suspension.
 
 mod fold;
 mod persist;
@@ -33,8 +35,8 @@ use ulid::Ulid;
 use crate::compaction::CompactionResult;
 use crate::engine::{Engine, Error};
 use crate::provider::{
-    AgentSessionState, DELTAS_MAX, End, Failure, FailureClass, Link, Provider, STEERS_MAX, Steer,
-    Stop, TOOL_USES_MAX,
+    AgentSessionState, DELTAS_MAX, Delta, End, Failure, FailureClass, Link, Provider, STEERS_MAX,
+    Steer, Stop, TOOL_USES_MAX,
 };
 use crate::shared::Actor;
 
@@ -57,6 +59,10 @@ pub(crate) struct Runner<'a> {
     pub(crate) blobs: Vec<Named>,
     /// When the oldest entry of `new` was received.
     pub(crate) since: Option<Instant>,
+    /// Text that is sent to followers as soon as it is stored.
+    pub(crate) unshown: Vec<UnshownText>,
+    /// Whether the last checkpoint failed; the next one waits for its interval.
+    pub(crate) store_failed: bool,
     /// The message that text is added to.
     pub(crate) message: Option<(MessageId, Role)>,
     pub(crate) phase: Phase,
@@ -82,6 +88,13 @@ pub(crate) struct Runner<'a> {
     pub(crate) worker: bool,
 }
 
+/// Text of one message that is not sent to followers yet.
+pub(crate) struct UnshownText {
+    pub(crate) message_id: MessageId,
+    pub(crate) thought: bool,
+    pub(crate) text: String,
+}
+
 /// Carries out a run until it has ended. Returns `false` if it was abandoned before.
 pub(crate) async fn run(
     engine: &Engine,
@@ -100,6 +113,8 @@ pub(crate) async fn run(
         new_bytes: 0,
         blobs: Vec::new(),
         since: None,
+        unshown: Vec::new(),
+        store_failed: false,
         message: None,
         phase: Phase::Processing,
         shown: false,
@@ -292,10 +307,20 @@ impl Runner<'_> {
         let (tools, mut uses) = mpsc::channel(TOOL_USES_MAX);
         let stop = CancellationToken::new();
         let link = Link { out, cancel: stop.clone(), steers, tools };
+        let mut steered: Vec<Item> = Vec::new();
+        if let Some(stopped) = self.engine.shared().stopping(self.session) {
+            tokio::select! {
+                () = stopped.cancelled() => {}
+                () = self.engine.shared().shutdown.cancelled() => return Ok(None),
+            }
+            self.poll_run(&stop, &steer, &mut steered).await;
+            if self.run_lost || stop.is_cancelled() {
+                return Ok(Some(End::Cancelled).filter(|_| !self.run_lost));
+            }
+        }
         let task = tokio::spawn(async move { provider.run(request, link).await });
         let abort = task.abort_handle();
         self.message = None;
-        let mut steered: Vec<Item> = Vec::new();
         let mut deadline: Option<Instant> = None;
         self.poll_run(&stop, &steer, &mut steered).await;
         let shutdown = self.engine.shared().shutdown.clone();
@@ -325,7 +350,10 @@ impl Runner<'_> {
                     return Ok(None);
                 }
                 delta = deltas.recv() => match delta {
-                    Some(delta) => self.take(delta, &steered).await,
+                    Some(delta) => {
+                        self.take(delta, &steered).await;
+                        self.take_received(&mut deltas, &steered).await;
+                    }
                     None => break,
                 },
                 Some(tool) = uses.recv() => self.use_tool(tool, &calls, &report),
@@ -348,7 +376,12 @@ impl Runner<'_> {
                 }
             }
             if self.run_lost {
-                abort.abort();
+                if self.cancel.is_some() && about.agent.is_some() {
+                    // The client has its answer; the agent is given time to stop.
+                    self.engine.shared().stop_in_background(self.session, task);
+                } else {
+                    abort.abort();
+                }
                 return Ok(None);
             }
         }
@@ -366,6 +399,25 @@ impl Runner<'_> {
                 abort.abort();
                 Ok(Some(End::Cancelled))
             }
+        }
+    }
+
+    /// Adds the deltas that were received meanwhile, then stores and shows the text of all of them.
+    /// The end of the run stores the text of an answer that is already complete.
+    async fn take_received(&mut self, deltas: &mut mpsc::Receiver<Delta>, steered: &[Item]) {
+        // Lets the provider send what it has already received.
+        tokio::task::yield_now().await;
+        for _ in 0..DELTAS_MAX {
+            let Ok(delta) = deltas.try_recv() else { break };
+            self.take(delta, steered).await;
+        }
+        let complete = deltas.is_closed() && deltas.is_empty();
+        if !self.unshown.is_empty()
+            && !complete
+            && !self.store_failed
+            && self.engine.shared().feed.is_followed(self.session)
+        {
+            self.checkpoint().await;
         }
     }
 
@@ -412,6 +464,10 @@ impl Runner<'_> {
             return;
         };
         if let Some(cancel) = run.cancel {
+            if self.cancel.is_none() && !self.new.entries.is_empty() {
+                // Whoever cancelled may close the turn before the provider has stopped.
+                self.checkpoint().await;
+            }
             self.cancel.get_or_insert(cancel);
             stop.cancel();
         }
@@ -434,6 +490,10 @@ impl Runner<'_> {
         actor: &Arc<Actor>,
     ) -> Result<Vec<AwaitedCall>, Error> {
         let mut waiting = Vec::new();
+        if !self.new.entries.is_empty() {
+            // After a crash, a stored call shows that the run must not be repeated.
+            self.store_new().await?;
+        }
         for (id, name, params) in open {
             if self.opened_run.run.tools.iter().any(|tool| tool.name == name) {
                 waiting.push(AwaitedCall { id, name, params });

@@ -36,11 +36,20 @@ impl Runner<'_> {
             (self.opened_run.run.id, self.opened_run.run.fence, std::mem::take(&mut self.new));
         let (kept, blobs) = (new.clone(), std::mem::take(&mut self.blobs));
         let objects = blobs.clone();
+        // Text is stored often, and its rule does not depend on the task.
+        let text_only = new.observed.is_empty() && new.injected.is_empty();
+        let needs =
+            if text_only { Needs { conversation: true, ..Needs::NOTHING } } else { Needs::RUN };
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::checkpoint(view, run, fence, &new, invocation)
         };
-        match self.engine.decide(Target::Id(self.session), Needs::RUN, objects, rule).await {
+        let unshown = std::mem::take(&mut self.unshown);
+        let (feed, session) = (&self.engine.shared().feed, self.session);
+        let show = || feed.send_texts(session, &unshown);
+        let target = Target::Id(session);
+        match self.engine.decide_and_show(target, needs, objects, rule, show).await {
             Ok(written) => {
+                self.store_failed = false;
                 self.cancel = self.cancel.or(written.reply);
                 Ok(())
             }
@@ -53,11 +62,13 @@ impl Runner<'_> {
                 tracing::warn!(session = %self.session, %error, "part of a checkpoint was refused");
                 self.new = Checkpoint { observed: Vec::new(), injected: Vec::new(), ..kept };
                 self.since = Some(Instant::now());
+                self.unshown = unshown;
                 Ok(())
             }
             Err(error) => {
                 (self.new, self.blobs) = (kept, blobs);
                 self.since = Some(Instant::now());
+                (self.unshown, self.store_failed) = (unshown, true);
                 Err(error)
             }
         }
@@ -92,8 +103,12 @@ impl Runner<'_> {
             let rule = move |view: &SessionView, invocation: &Invocation| {
                 decide::suspend(view, run, fence, &entries, &awaited, invocation)
             };
-            match self.engine.decide(Target::Id(self.session), Needs::RUN, Vec::new(), rule).await {
+            let (feed, session) = (&self.engine.shared().feed, self.session);
+            let show = || feed.send_texts(session, &self.unshown);
+            let target = Target::Id(session);
+            match self.engine.decide_and_show(target, Needs::RUN, Vec::new(), rule, show).await {
                 Ok(written) => {
+                    self.unshown.clear();
                     self.ended = written.reply.is_none();
                     return written.reply;
                 }
@@ -160,7 +175,10 @@ impl Runner<'_> {
             // Only the end of a worker's run may seal its task.
             let seals = self.worker || self.opened_run.run.task_effect == TaskEffect::Confirm;
             let needs = if seals { Needs::END } else { Needs::RUN };
-            match self.engine.decide(Target::Id(self.session), needs, objects, rule).await {
+            let (feed, session) = (&self.engine.shared().feed, self.session);
+            let show = || feed.send_texts(session, &self.unshown);
+            let target = Target::Id(session);
+            match self.engine.decide_and_show(target, needs, objects, rule, show).await {
                 Ok(_) => {
                     self.ended = true;
                     return;

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ctx_core::message::Role;
+use ctx_core::message::{Part, Role};
+use ctx_core::run::Phase;
 use ctx_core::session::Activity;
 use ctx_core::suspension::Answer;
-use ctx_engine::{Engine, FeedItem, Follow};
+use ctx_engine::{Engine, FeedItem, Follow, Order};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
@@ -197,7 +198,8 @@ async fn fifty_reconnects_during_a_run_lose_and_repeat_nothing() {
         let word = format!("w{n} ");
         whole.push_str(&word);
         script = script.say(&word);
-        if n % 10 == 0 {
+        // Words that arrive together are sent together.
+        if n % 3 == 0 {
             script =
                 script.and(Action::Pause(Duration::from_millis(3))).and(Action::Plan(json!([n])));
         }
@@ -215,7 +217,7 @@ async fn fifty_reconnects_during_a_run_lose_and_repeat_nothing() {
         client
             .read(&mut follow, |client| {
                 heard.set(heard.get() + 1);
-                client.names.len() > before || heard.get() > n % 7 + 1
+                client.names.len() > before || heard.get() > n % 7 + 1 || client.text() == whole
             })
             .await;
     }
@@ -364,4 +366,49 @@ async fn a_follower_that_left_is_removed() {
     bench.settled("one").await;
     until("all channels are closed", async || bench.engine.background().open_channels() == 0).await;
     assert_eq!(bench.told("one").await[1].message.role, Role::Assistant);
+}
+
+#[tokio::test]
+async fn text_is_stored_before_a_follower_gets_it() {
+    // R233, R247
+    let (pause, end) = (Gate::new(), Gate::new());
+    let bench = Harness::able();
+    bench.provider.push(Script::new().say("first ").gate(&pause).say("second").gate(&end));
+    bench.chat("one").await;
+    let (mut client, mut follow) =
+        (Client::default(), bench.engine.events().follow("one", Some(0)).await.expect("a feed"));
+    bench.send("one", "m").await;
+    // Another process sees what was shown.
+    let other = bench.another();
+    for (gate, shown) in [(&pause, "first "), (&end, "first second")] {
+        client.read(&mut follow, |client| client.text() == shown).await;
+        assert_eq!(client.names.last().map(String::as_str), Some("run.phase"));
+        let page = other.messages().page("one", Order::Asc, None, 10).await.expect("there");
+        let texts = page.messages.iter().flat_map(|told| &told.message.content);
+        let stored: Vec<&Part> = texts.collect();
+        assert_eq!(stored[1], &Part::Text { text: shown.to_owned() });
+        let run = other.sessions().get("one").await.expect("there").run.expect("a run");
+        assert_eq!(run.phase, Phase::Streaming, "from the first delta on");
+        gate.open();
+    }
+    client.read(&mut follow, |client| client.names.ends_with(&["run.completed".to_owned()])).await;
+}
+
+#[tokio::test]
+async fn the_text_of_a_complete_answer_comes_before_its_turn() {
+    let bench = Harness::able();
+    bench.provider.push(Script::new().say("all ").say("at once"));
+    bench.chat("one").await;
+    let mut follow = bench.engine.events().follow("one", Some(0)).await.expect("a feed");
+    bench.send("one", "m").await;
+    let mut texts = String::new();
+    loop {
+        let item = tokio::time::timeout(PATIENCE, follow.next()).await.expect("in time");
+        match item.expect("the store works").expect("the session is there") {
+            FeedItem::Delta(delta) => texts.push_str(&delta.text),
+            FeedItem::Event(event) if event.event.name() == "turn.committed" => break,
+            FeedItem::Event(_) => {}
+        }
+    }
+    assert_eq!(texts, "all at once");
 }

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctx_core::decide::Settings;
+use ctx_core::decide::{Event, RECOVERIES_MAX, Settings};
 use ctx_core::inbox::{self, Mode};
 use ctx_core::session::{Activity, Status};
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::turn;
-use ctx_engine::{Clock, Engine, ManualClock, NewMessage, SystemClock};
+use ctx_engine::provider::{ProviderFeatures, Request};
+use ctx_engine::{Clock, Engine, ManualClock, NewMessage, NewSession, SystemClock};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
@@ -390,4 +391,142 @@ async fn a_run_that_lost_its_lease_does_not_change_the_task() {
     until("the late one gives up", async || bench.engine.background().awake_sessions() == 0).await;
     let task = bench.engine.sessions().get("one").await.expect("there").task.expect("a task");
     assert_eq!(task.state.name(), ctx_core::task::StateName::Running);
+}
+
+/// A provider whose requests have no effects, and a process that dies before its first word.
+async fn dead_before_the_first_word(bench: &Harness, backlog: &[&'static str]) {
+    let gate = Gate::new();
+    bench.provider.push(Script::new().gate(&gate).say("never"));
+    let process = Process::start(bench);
+    process.send("one", "m", Mode::Queue).await;
+    gate.reached().await;
+    for text in backlog {
+        process.send("one", text, Mode::Queue).await;
+    }
+    process.die().await;
+}
+
+fn model() -> Harness {
+    let can = ProviderFeatures { tools: true, ..ProviderFeatures::default() };
+    Harness::new(Scripted::new().can(can).repeatable())
+}
+
+/// `recovered` of each started run, oldest first.
+async fn started_runs(bench: &Harness, session: &str) -> Vec<bool> {
+    let id = bench.engine.sessions().get(session).await.expect("there").session.id;
+    let events = bench.engine.events().stored(id, 0, 1000).await.expect("events");
+    let started = |event: &ctx_engine::FeedEvent| match event.event {
+        Event::RunStarted { recovered, .. } => Some(recovered),
+        _ => None,
+    };
+    events.iter().filter_map(started).collect()
+}
+
+#[tokio::test]
+async fn a_run_without_a_stored_word_is_run_again_by_the_next_process() {
+    // R238
+    let bench = model();
+    bench.chat("one").await;
+    dead_before_the_first_word(&bench, &["a", "b"]).await;
+    bench.provider.push(Script::new().say("the answer"));
+    let next = bench.another();
+    next.background().start().await.expect("recovered");
+    let info = next.sessions().wait_until_settled("one", PATIENCE).await.expect("there");
+    assert_eq!((info.session.state, info.session.status), (Activity::Idle, Status::Active));
+    assert_eq!(bench.turns("one").await, [["m"], ["a"], ["b"]], "the backlog follows in order");
+    assert_eq!(bench.transcript("one").await[..2], ["user: m", "agent: the answer"]);
+    assert_eq!(bench.endings("one").await, [turn::Status::Completed; 3]);
+    assert_eq!(started_runs(&bench, "one").await, [false, true, false, false]);
+    next.background().shutdown().await;
+    bench.verify().await;
+}
+
+#[tokio::test]
+async fn each_crash_gives_one_more_run_up_to_a_limit() {
+    let bench = model();
+    bench.chat("one").await;
+    dead_before_the_first_word(&bench, &[]).await;
+    for _ in 0..RECOVERIES_MAX {
+        let gate = Gate::new();
+        bench.provider.push(Script::new().gate(&gate).say("never"));
+        let process = Process::start(&bench);
+        let engine = process.engine.clone();
+        let started = process.runtime.spawn(async move { engine.background().start().await });
+        started.await.expect("started").expect("recovered");
+        gate.reached().await;
+        process.die().await;
+    }
+    let next = bench.another();
+    next.background().start().await.expect("recovered");
+    let info = next.sessions().get("one").await.expect("there");
+    assert_eq!((info.session.state, info.session.status), (Activity::Idle, Status::Suspended));
+    assert_eq!(bench.transcript("one").await, ["user: m", "ctx: !interrupted"]);
+    let count = usize::try_from(RECOVERIES_MAX).expect("small") + 1;
+    assert_eq!(bench.provider.requests().len(), count);
+    next.runs().retry("one", Default::default()).await.expect("a retry works at once");
+    next.sessions().wait_until_settled("one", PATIENCE).await.expect("there");
+    assert_eq!(bench.transcript("one").await, ["user: m", "agent: ok"]);
+    next.background().shutdown().await;
+}
+
+#[tokio::test]
+async fn a_run_that_the_user_cancelled_before_the_crash_is_not_repeated() {
+    let bench = model();
+    bench.chat("one").await;
+    let gate = Gate::new();
+    bench.provider.push(Script::new().gate(&gate).say("never"));
+    let process = Process::start(&bench);
+    process.send("one", "m", Mode::Queue).await;
+    gate.reached().await;
+    process.die().await;
+    bench.engine.runs().cancel("one").await.expect("cancelled");
+    let next = bench.another();
+    next.background().start().await.expect("recovered");
+    assert_eq!(bench.endings("one").await, [turn::Status::Cancelled]);
+    assert_eq!(bench.provider.requests().len(), 1);
+    next.background().shutdown().await;
+}
+
+#[tokio::test]
+async fn a_process_that_stops_leaves_an_unanswered_message_to_the_next_start() {
+    let bench = model();
+    bench.chat("one").await;
+    let gate = Gate::new();
+    bench.provider.push(Script::new().gate(&gate).say("never"));
+    let stopping = bench.another();
+    stopping.messages().submit("one", NewMessage::text("m"), None).await.expect("taken");
+    gate.reached().await;
+    stopping.background().shutdown().await;
+    assert_eq!(bench.endings("one").await, [], "its turn is still open");
+    let next = bench.another();
+    next.background().start().await.expect("recovered");
+    next.sessions().wait_until_settled("one", PATIENCE).await.expect("there");
+    assert_eq!(bench.transcript("one").await, ["user: m", "agent: ok"]);
+    assert_eq!(started_runs(&bench, "one").await, [false, true]);
+    next.background().shutdown().await;
+}
+
+#[tokio::test]
+async fn recovery_is_complete_for_more_sessions_than_one_page() {
+    // R238
+    const SESSIONS: usize = 520;
+    let hang = |_: &Request| Script::new().gate(&Gate::new()).say("never");
+    let bench = Harness::new(Scripted::new().otherwise(hang));
+    let process = Process::start(&bench);
+    let engine = process.engine.clone();
+    let sent = process.runtime.spawn(async move {
+        for n in 0..SESSIONS {
+            let label = Some(format!("s{n}"));
+            let new = NewSession { label, ..NewSession::default() };
+            engine.sessions().create(new, Some(NewMessage::text("m")), None).await.expect("made");
+        }
+    });
+    sent.await.expect("sent");
+    process.die().await;
+    let next = bench.another();
+    assert_eq!(next.background().recover().await.expect("recovered"), SESSIONS);
+    for n in 0..SESSIONS {
+        let info = next.sessions().get(&format!("s{n}")).await.expect("there");
+        assert_eq!(info.session.state, Activity::Idle, "s{n}");
+    }
 }

@@ -265,6 +265,7 @@ impl Provider for Acp {
             unavailable: self.config.program.missing(),
             key_variable: None,
             agent: Some(self.info.agent()),
+            repeatable: false,
         }
     }
 

@@ -127,6 +127,7 @@ impl Provider for Pi {
             unavailable: self.config.program.missing(),
             key_variable: None,
             agent: Some(Agent::default()),
+            repeatable: false,
         }
     }
 

@@ -34,6 +34,7 @@ pub struct Scripted {
     otherwise: ScriptSource,
     can: ProviderFeatures,
     context_window: u64,
+    repeatable: bool,
 }
 
 impl Default for Scripted {
@@ -43,6 +44,7 @@ impl Default for Scripted {
             otherwise: Box::new(|_| Script::new().say("ok")),
             can: ProviderFeatures::default(),
             context_window: 100_000,
+            repeatable: false,
         }
     }
 }
@@ -62,6 +64,12 @@ impl Scripted {
     /// Sets the reported context window in tokens.
     pub const fn with_context_window(mut self, tokens: u64) -> Self {
         self.context_window = tokens;
+        self
+    }
+
+    /// Reports that its requests have no effects, as a model does.
+    pub const fn repeatable(mut self) -> Self {
+        self.repeatable = true;
         self
     }
 
@@ -130,6 +138,7 @@ impl Provider for Scripted {
             model: Some("scripted".to_owned()),
             context_window: self.context_window,
             unavailable: None,
+            repeatable: self.repeatable,
             ..About::default()
         }
     }

@@ -85,8 +85,10 @@ pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Er
     let deferred = if run.deferred.is_empty() { None } else { Some(to_json(&run.deferred)?) };
     tx.execute(
         "INSERT INTO runs(run_id, session, fence, phase, provider_id, model, can_steer, cancel,
-             tools, task_effect, turn_started_at, started_at, ended_at, outcome, deferred)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+             tools, task_effect, turn_started_at, started_at, ended_at, outcome, deferred,
+             recoveries)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
+             ?16)
          ON CONFLICT(run_id) DO UPDATE
          SET phase = ?4, can_steer = ?7, cancel = ?8, ended_at = ?13, outcome = ?14,
              deferred = ?15",
@@ -106,6 +108,7 @@ pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Er
             run.ended_at,
             run.outcome.map(|outcome| to_name(&outcome)).transpose()?.as_ref(),
             deferred.as_ref(),
+            run.recoveries,
         ],
     )?;
     Ok(())
@@ -117,7 +120,8 @@ macro_rules! select_run {
             "SELECT ",
             $key,
             ", r.run_id, r.fence, r.phase, r.provider_id, r.model, r.can_steer, r.cancel, r.tools,
-               r.task_effect, r.turn_started_at, r.started_at, r.ended_at, r.outcome, r.deferred ",
+               r.task_effect, r.turn_started_at, r.started_at, r.ended_at, r.outcome, r.deferred,
+               r.recoveries ",
             $rest
         )
     };
@@ -175,6 +179,7 @@ fn run(row: Row<'_>) -> Result<Run, Error> {
             .map(|messages| from_json("a run's deferred messages", messages))
             .transpose()?
             .unwrap_or_default(),
+        recoveries: row.get(15)?,
     })
 }
 
@@ -187,8 +192,9 @@ pub(crate) fn append_drafts(
     entries: &[draft::Entry],
 ) -> Result<(), Error> {
     for entry in entries {
-        tx.insert(
-            "INSERT INTO drafts(session, entry) VALUES (?1, ?2)",
+        tx.execute(
+            "INSERT INTO drafts(session, id, entry)
+             VALUES (?1, (SELECT COALESCE(MAX(id), 0) + 1 FROM drafts WHERE session = ?1), ?2)",
             args![session, &to_json(entry)?],
         )?;
     }

@@ -182,19 +182,20 @@ pub(crate) fn due(db: &dyn Db, due: &Due, limit: usize) -> Result<Vec<SessionId>
     let limit = limit_arg(limit.min(PAGE_MAX));
     let read = |row: Row<'_>| from_id("a session's id", row.get(0)?);
     match due {
-        Due::Unattended { dead } => {
+        Due::Unattended { dead, after } => {
             let dead: Vec<String> = dead.iter().map(NodeId::to_string).collect();
             // A pre-filter: whether a message can be delivered is decided by the rule.
             db.rows(
-                "SELECT id FROM sessions WHERE owner IN LIST(?1)
-                 UNION
-                 SELECT s.id FROM inbox i JOIN sessions s ON s.row = i.session
-                 WHERE i.state IN ('waiting', 'held') AND s.state = 'idle' AND s.delivery = 'open'
-                   AND s.pending_prompt IS NULL AND s.status IN ('active', 'suspended')
-                 UNION
-                 SELECT id FROM sessions WHERE unreported <> 0 AND state = 'idle'
-                 LIMIT ?2",
-                args![dead.as_slice(), limit],
+                "SELECT id FROM (
+                   SELECT id FROM sessions WHERE owner IN LIST(?1)
+                   UNION
+                   SELECT s.id FROM inbox i JOIN sessions s ON s.row = i.session
+                   WHERE i.state IN ('waiting', 'held') AND s.state = 'idle' AND s.delivery = 'open'
+                     AND s.pending_prompt IS NULL AND s.status IN ('active', 'suspended')
+                   UNION
+                   SELECT id FROM sessions WHERE unreported <> 0 AND state = 'idle') AS unattended
+                 WHERE id > ?3 ORDER BY id LIMIT ?2",
+                args![dead.as_slice(), limit, &after.map(|id| id.to_string()).unwrap_or_default()],
                 read,
             )
         }

@@ -32,7 +32,7 @@ pub(crate) const NODE: NodeId = NodeId(Ulid(77));
 
 /// What the engine knows when it opens a run.
 pub(crate) fn run_host(node: NodeId) -> RunHost {
-    let able = ProviderCapabilities { can_steer: true, supports_tools: true };
+    let able = ProviderCapabilities { can_steer: true, supports_tools: true, repeatable: false };
     let providers = BTreeMap::from([
         (PROVIDER.to_owned(), able),
         (PLAIN_PROVIDER.to_owned(), ProviderCapabilities::default()),

@@ -180,7 +180,7 @@ impl StoreHandle {
         dead: &[NodeId],
         limit: usize,
     ) -> Result<Vec<SessionId>, Error> {
-        call!(self.due(Due::Unattended { dead: dead.to_vec() }, limit))
+        call!(self.due(Due::Unattended { dead: dead.to_vec(), after: None }, limit))
     }
 
     pub(crate) async fn idle_sessions(

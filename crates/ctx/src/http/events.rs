@@ -37,7 +37,10 @@ pub(super) struct EventsQuery {
 
 /// Follow the events of a session
 ///
-/// The stream ends after `session.deleted`.
+/// The stream ends after `session.deleted`. Text that is sent as `message.delta` or `thought.delta`
+/// is already stored. A `run.started` event with `recovered: true` repeats a run of the same
+/// `message_ids` that a crash ended before any output was stored; `run.failed` with the code
+/// `interrupted` precedes it.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/events", tag = "events",
     params(

@@ -126,7 +126,10 @@ pub(crate) async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), Problem> {
     let state = new_state(engine, options, shutdown)?;
-    tokio::spawn(recover(state.clone()));
+    // No response shows a run of a dead process.
+    if !recover(&state).await {
+        tokio::spawn(retry_recovery(state.clone()));
+    }
     let shutdown = state.shutdown.clone();
     connections::accept(listener, router(state), shutdown).await;
     Ok(())
@@ -151,18 +154,32 @@ fn new_state(
     }))
 }
 
-/// Recovers the runs that a crash interrupted. It runs concurrently with the first requests, so
-/// that the server starts at once.
-async fn recover(state: Shared) {
-    while let Err(error) = state.engine.background().start().await {
-        tracing::error!(code = error.code(), %error, "crash recovery failed; retrying");
+/// Recovers the runs that a crash interrupted. Returns `false` if that failed.
+async fn recover(state: &Shared) -> bool {
+    match state.engine.background().start().await {
+        Ok(()) => {
+            state.ready.store(true, Ordering::Release);
+            tracing::info!("ready");
+            true
+        }
+        Err(error) => {
+            tracing::error!(code = error.code(), %error, "crash recovery failed; retrying");
+            false
+        }
+    }
+}
+
+/// Repeats a recovery that failed, while the server answers requests and is not ready.
+async fn retry_recovery(state: Shared) {
+    loop {
         tokio::select! {
             () = state.shutdown.cancelled() => return,
             () = tokio::time::sleep(RECOVERY_RETRY) => {}
         }
+        if recover(&state).await {
+            return;
+        }
     }
-    state.ready.store(true, Ordering::Release);
-    tracing::info!("ready");
 }
 
 fn api() -> OpenApiRouter<Shared> {

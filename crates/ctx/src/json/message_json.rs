@@ -67,7 +67,7 @@ pub(crate) struct Message {
     provider_id: Option<String>,
     model: Option<String>,
     created_at: String,
-    /// When a message that had waited in the inbox was given to the agent; absent if it did not wait
+    /// When a message that had waited was given to the agent; absent if it did not wait
     #[serde(skip_serializing_if = "Option::is_none")]
     delivered_at: Option<String>,
 }

@@ -30,7 +30,7 @@ const CASES: u32 = 384;
 const COMMANDS_MAX: usize = 60;
 
 fn run_host(can_steer: bool) -> RunHost {
-    let capabilities = ProviderCapabilities { can_steer, supports_tools: true };
+    let capabilities = ProviderCapabilities { can_steer, supports_tools: true, repeatable: true };
     let catalog = ProviderCatalog {
         default: "main".to_owned(),
         providers: [("main".to_owned(), capabilities)].into(),
@@ -157,10 +157,14 @@ impl Story {
             Command::CutOff(cut) => {
                 let run = self.open_run();
                 let id = run.as_ref().map_or(RunId(Ulid(1)), |run| run.id);
-                assert_eq!(
-                    self.run(|view, invocation| decide::terminate_run(view, id, *cut, invocation)),
-                    run.is_some()
-                );
+                let ended = match cut {
+                    TerminationCause::ProcessLost => self.run(|view, invocation| {
+                        decide::recover_run(view, id, &run_host, invocation)
+                    }),
+                    TerminationCause::Cancelled => self
+                        .run(|view, invocation| decide::terminate_run(view, id, *cut, invocation)),
+                };
+                assert_eq!(ended, run.is_some());
                 self.late = run.or(self.late.take());
             }
             Command::Edit(n) => {

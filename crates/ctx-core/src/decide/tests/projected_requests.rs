@@ -132,7 +132,11 @@ impl Story {
     fn new(tracked: bool) -> Self {
         let mut model = Model::empty();
         model.view.session.track_tasks = tracked;
-        let capabilities = |can_steer| ProviderCapabilities { can_steer, supports_tools: true };
+        let capabilities = |can_steer| ProviderCapabilities {
+            can_steer,
+            supports_tools: true,
+            ..Default::default()
+        };
         let providers = PROVIDERS.map(|name| (name.to_owned(), capabilities(name == "a")));
         let catalog = ProviderCatalog {
             default: "a".to_owned(),

@@ -117,12 +117,13 @@ CREATE INDEX inbox_by_session ON inbox(session, position);
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, fence INTEGER NOT NULL,
     phase TEXT NOT NULL, provider_id TEXT NOT NULL, model TEXT, can_steer INTEGER NOT NULL, cancel TEXT, tools TEXT,
-    task_effect TEXT NOT NULL, deferred TEXT, turn_started_at INTEGER NOT NULL, started_at INTEGER NOT NULL, ended_at INTEGER, outcome TEXT);
+    task_effect TEXT NOT NULL, deferred TEXT, turn_started_at INTEGER NOT NULL, started_at INTEGER NOT NULL, ended_at INTEGER,
+    outcome TEXT, recoveries INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX runs_by_session ON runs(session);
 
--- Entries of the open turn of a session, in order.
-CREATE TABLE drafts (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, entry TEXT NOT NULL);
-CREATE INDEX drafts_by_session ON drafts(session);
+-- Entries of the open turn of a session, in order. One page is written for each addition.
+CREATE TABLE drafts (
+    session INTEGER NOT NULL, id INTEGER NOT NULL, entry TEXT NOT NULL, PRIMARY KEY (session, id)) WITHOUT ROWID;
 
 -- `run` is the row of the run that was suspended: its answers go to the run that continues it, and to no later one.
 CREATE TABLE suspensions (

@@ -4,6 +4,7 @@
 use ctx_engine::core::id::{MessageId, TurnId};
 use ctx_engine::core::message::{Message as CoreMessage, Part};
 use ctx_engine::core::session::Activity;
+use ctx_engine::core::turn::Status;
 use ctx_engine::{Engine, Error, Info, ListedMessage, Order, Submitted};
 use serde_json::json;
 
@@ -101,7 +102,9 @@ impl<'a> Exchange<'a> {
         };
         let messages = messages_since(self.engine, &self.session, self.since).await?;
         self.since = info.session.head;
-        if self.follower.was_cancelled() {
+        let cancelled = self.follower.was_cancelled()
+            || was_cancelled(self.engine, &messages, sent.as_ref()).await?;
+        if cancelled {
             return Err(Problem::failed(
                 "cancelled",
                 "the run was cancelled: its output so far is stored",
@@ -174,6 +177,18 @@ async fn messages_since(
     }
     new.reverse();
     Ok(new)
+}
+
+/// Whether another process cancelled the run of the sent message.
+async fn was_cancelled(
+    engine: &Engine,
+    messages: &[ListedMessage],
+    sent: Option<&Submitted>,
+) -> Result<bool, Problem> {
+    let Some(sent) = sent else { return Ok(false) };
+    let own = messages.iter().find(|told| told.message.id == sent.message_id);
+    let Some(turn) = own.and_then(|told| told.turn) else { return Ok(false) };
+    Ok(engine.messages().turn(turn).await?.header.status == Status::Cancelled)
 }
 
 /// Code and message of the error in the turn of the sent message, else in the newest turn.

@@ -8,7 +8,7 @@ use crate::json::session_json::Session;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::transcript::{message_lines, session_line, waiting_lines};
+use super::transcript::{message_lines, retry_line, session_line, waiting_lines};
 
 /// Messages per read of `--full`.
 const PAGE: usize = 500;
@@ -51,7 +51,7 @@ pub(super) async fn print_newest(
     if !context.out.is_json() {
         lines.extend(more.then(|| "…".to_owned()));
         lines.extend(page.messages.iter().map(message_lines));
-        lines.extend(waiting_lines(info));
+        lines.extend(waiting_lines(info).into_iter().chain(retry_line(info)));
     }
     let messages = page.messages;
     context.out.print(
@@ -92,7 +92,7 @@ async fn print_all(context: &Context, engine: &Engine, info: &Info) -> Result<()
             String::new,
         );
     }
-    for line in waiting_lines(info) {
+    for line in waiting_lines(info).into_iter().chain(retry_line(info)) {
         print(format!("\n{line}"))?;
     }
     Ok(())

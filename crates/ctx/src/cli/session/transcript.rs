@@ -167,6 +167,17 @@ pub(super) fn waiting_lines(info: &Info) -> Vec<String> {
     lines
 }
 
+/// How to continue after a restart interrupted the last answer.
+pub(super) fn retry_line(info: &Info) -> Option<String> {
+    let session = session_argument(info);
+    (info.session.status == Status::Suspended && !info.is_busy()).then(|| {
+        format!(
+            "The last answer was interrupted by a restart. Run its message again with \
+             `ctx session retry {session}`, or send another one."
+        )
+    })
+}
+
 fn suspension_lines(suspension: &Suspension, session: &str) -> String {
     let awaited = &suspension.awaited;
     let question = awaited

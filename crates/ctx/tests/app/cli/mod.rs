@@ -21,6 +21,7 @@ mod recover;
 mod run;
 mod search;
 mod session;
+mod session_cancel;
 mod session_compact;
 mod session_workers;
 mod show;

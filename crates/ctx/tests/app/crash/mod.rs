@@ -9,6 +9,7 @@
 //! | `kill_at_random` | a mix of verbs, one or three at a time, killed at random moments |
 //! | `kill_concurrent_writers` | a process with many concurrent writers, killed at random moments |
 //! | `kill_server` | a server under load, with a compaction, with workers |
+//! | `kill_after_acceptance` | a server that just accepted messages, or shows answers |
 //! | `failing_disk`, `server_failing_disk` | no kill: writes and syncs fail, or the disk is full |
 //!
 //! `store_state` reads the content of a store. Every failure names the seed; `CTX_CRASH_SEED`
@@ -16,6 +17,7 @@
 //! completely or not at all, and nothing acknowledged is lost.
 
 mod failing_disk;
+mod kill_after_acceptance;
 mod kill_at_random;
 mod kill_at_syscall;
 mod kill_concurrent_writers;
