@@ -153,7 +153,7 @@ impl Demo {
         stream.send(Delta::ToolResult { id, content: "12:00".to_owned(), is_error: false }).await?;
         self.write(
             stream,
-            "My clock shows 12:00, as it always does in a demo.",
+            "Done. My clock shows 12:00, as it always does in a demo.",
             End::Done(Stop::EndTurn),
         )
         .await
