@@ -19,6 +19,8 @@ async function buildInto(outdir) {
     outdir,
     bundle: true,
     minify: true,
+    // Only libraries write to the console: hints for their developers.
+    drop: ['console'],
     format: 'esm',
     target: 'es2022',
     jsx: 'automatic',

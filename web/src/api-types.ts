@@ -27,6 +27,8 @@ export interface Message {
   provider_id: string | null;
   model: string | null;
   created_at: string;
+  /** When a message that waited in the inbox was given to the agent; absent or null for others. */
+  delivered_at?: string | null;
 }
 
 export interface Usage {
@@ -155,6 +157,12 @@ export interface InboxItem {
   enqueued_at: string;
 }
 
+/** A slash command, named without the slash. */
+export interface Command {
+  name?: string;
+  description?: string;
+}
+
 export interface Provider {
   id: string;
   kind: string;
@@ -162,7 +170,7 @@ export interface Provider {
   reason: string | null;
   models: string[] | null;
   model: string | null;
-  commands: { name?: string }[] | null;
+  commands: Command[] | null;
   can: { steer: boolean; images: boolean; tools: boolean; compact: boolean };
 }
 

@@ -18,6 +18,13 @@ export function useExpanded(name: string): [open: boolean, toggle: () => void] {
   return [open, toggle];
 }
 
+/** Expands a truncated text. */
+export const ShowAll = (props: { count: number; of: string; toggle(): void }) => (
+  <button type="button" class="link" onClick={props.toggle}>
+    Show all {props.count.toLocaleString()} {props.of}
+  </button>
+);
+
 interface Props {
   /** Identifies the section when its row is drawn again. */
   name: string;

@@ -1,10 +1,10 @@
-// The commits of all sessions, newest first.
+// The commits of all sessions, newest first, or one of them.
 import { useEffect, useState } from 'preact/hooks';
-import { ErrorMessage } from './action';
-import { errorText, get } from './api';
+import { ErrorMessage, useAction } from './action';
+import { get } from './api';
 import type { Commit } from './api-types';
 import { CommitCard } from './commit-card';
-import { Icon } from './icon';
+import { LinkToList } from './icon';
 import { hrefTo } from './route';
 
 const PAGE_SIZE = 50;
@@ -14,28 +14,23 @@ interface Page {
   next_cursor: string | null;
 }
 
-export function CommitsView() {
+export function CommitsView({ id }: { id: string | null }) {
   const [commits, setCommits] = useState<Commit[] | null>(null);
   const [nextCursor, setNextCursor] = useState<string | null>(null);
-  const [error, setError] = useState<string | null>(null);
-  const load = async (cursor: string | null) => {
-    try {
-      const page = await get<Page>(
-        `/commits?limit=${PAGE_SIZE}${cursor ? `&cursor=${cursor}` : ''}`,
-      );
+  const [, error, run] = useAction();
+  const load = (cursor: string | null) =>
+    run(async () => {
+      const page = id
+        ? { commits: [await get<Commit>(`/commits/${id}`)], next_cursor: null }
+        : await get<Page>(`/commits?limit=${PAGE_SIZE}${cursor ? `&cursor=${cursor}` : ''}`);
       setCommits((before) => [...(cursor ? (before ?? []) : []), ...page.commits]);
       setNextCursor(page.next_cursor);
-    } catch (reason) {
-      setError(errorText(reason));
-    }
-  };
-  useEffect(() => void load(null), []);
+    });
+  useEffect(() => load(null), []);
   return (
     <main class="page" aria-label="Commits">
       <header class="header-bar">
-        <a class="icon-button only-narrow" href={hrefTo.list} aria-label="All sessions">
-          <Icon name="back" />
-        </a>
+        <LinkToList />
         <div class="header-name">
           <h1>Commits</h1>
         </div>
@@ -61,8 +56,9 @@ export function CommitsView() {
               </li>
             ))}
           </ul>
+          {id && <a href={hrefTo.commits}>All commits</a>}
           {nextCursor && (
-            <button type="button" class="link" onClick={() => void load(nextCursor)}>
+            <button type="button" class="link" onClick={() => load(nextCursor)}>
               Show more
             </button>
           )}

@@ -4,11 +4,11 @@ import { signal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ErrorMessage } from './action';
 import { errorText, newIdempotencyKey, post, sessionPath } from './api';
-import type { QueueMode, Session } from './api-types';
+import type { Command, QueueMode, Session } from './api-types';
 import { Icon, IconButton } from './icon';
 import { fenceFor } from './markdown';
 import { loadDraft, saveDraft } from './preferences';
-import { providers } from './provider-store';
+import { fetchProviders, providers } from './provider-store';
 
 /** Limits for attachments. The server accepts request bodies of at most 8 MB. */
 const IMAGE_MAX_BYTES = 4_000_000;
@@ -22,6 +22,23 @@ const QUEUE_MODES: [QueueMode, string][] = [
   ['queue', 'Queue'],
   ['collect', 'Collect into one message'],
 ];
+
+/** The commands that ctx itself answers. Other commands are the agent's. */
+const CTX_COMMANDS: Command[] = [
+  { name: 'help', description: 'List the commands of ctx' },
+  { name: 'done', description: 'Seal the open task as complete' },
+  { name: 'abandon', description: 'Seal the open task as abandoned' },
+  { name: 'compact', description: 'Shorten the context' },
+];
+
+/** The commands that start with the text. */
+function matchingCommands(text: string, agentCommands: Command[]): Command[] {
+  if (text[0] !== '/') return [];
+  const own = CTX_COMMANDS.map((command) => command.name);
+  return CTX_COMMANDS.concat(
+    agentCommands.filter(({ name }) => name && !own.includes(name)),
+  ).filter(({ name }) => `/${name}`.startsWith(text) && `/${name}` !== text);
+}
 
 type Attachment = { name: string } & (
   { kind: 'text'; text: string } | { kind: 'image'; mediaType: string; data: string }
@@ -65,6 +82,8 @@ export function Composer({ draftName, session, send, placeholder, autofocus }: P
     setText(next);
     saveDraft(draftName, next);
     idempotencyKey.current = '';
+    // An agent reports its commands only after it has started.
+    if (next === '/') void fetchProviders();
   };
   useLayoutEffect(() => fitHeight(field.current), [text]);
   const requests = focusRequests.value;
@@ -77,7 +96,13 @@ export function Composer({ draftName, session, send, placeholder, autofocus }: P
   const running = session?.state === 'running';
   const suspended = session?.state === 'suspended';
   const providerId = provider || session?.provider_id || providers.value.defaultId;
-  const lacksImages = providers.value.all.some((one) => one.id === providerId && !one.can.images);
+  const agent = providers.value.all.find((one) => one.id === providerId);
+  const lacksImages = agent && !agent.can.images;
+  const commands = session ? matchingCommands(text, agent?.commands ?? []) : [];
+  const complete = (command: Command) => {
+    change(`/${command.name} `);
+    field.current?.focus();
+  };
   const canSend = !busy && (text.trim() !== '' || attachments.length > 0);
 
   const submit = async () => {
@@ -146,6 +171,19 @@ export function Composer({ draftName, session, send, placeholder, autofocus }: P
           {providerId} does not support images. It receives a note that one is attached.
         </p>
       )}
+      {commands.length > 0 && (
+        <ul class="commands" aria-label="Commands">
+          {commands.map((command, n) => (
+            <li key={command.name}>
+              <button type="button" class="toggle" onClick={() => complete(command)}>
+                /{command.name}
+              </button>{' '}
+              <span class="hint">{command.description}</span>
+              {n === 0 && <kbd>Tab</kbd>}
+            </li>
+          ))}
+        </ul>
+      )}
       <textarea
         ref={field}
         rows={1}
@@ -164,6 +202,9 @@ export function Composer({ draftName, session, send, placeholder, autofocus }: P
           if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
             event.preventDefault();
             void submit();
+          } else if (event.key === 'Tab' && !event.shiftKey && commands[0]) {
+            event.preventDefault();
+            complete(commands[0]);
           }
         }}
       />

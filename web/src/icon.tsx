@@ -1,5 +1,6 @@
-// Icons as inline SVG, and buttons that show only an icon.
+// Icons as inline SVG, and buttons and links that show only an icon.
 import type { JSX } from 'preact';
+import { hrefTo } from './route';
 
 /** Outlines in a 16 by 16 box. */
 const PATHS = {
@@ -52,3 +53,10 @@ export function IconButton({
     </button>
   );
 }
+
+/** Shown only where the list of sessions is a view of its own. */
+export const LinkToList = () => (
+  <a class="icon-button only-narrow" href={hrefTo.list} aria-label="All sessions">
+    <Icon name="back" />
+  </a>
+);

@@ -1,6 +1,11 @@
 // Entry point: the layout of the page and the choice of the view. web/README.md maps the files.
+// The libraries come first: code of one style in a row compresses better.
+import './syntax-highlight';
+import 'marked';
 import { render } from 'preact';
 import { useEffect } from 'preact/hooks';
+import '@preact/signals';
+import 'dompurify';
 import { needsToken } from './api';
 import { CommitsView } from './commits-view';
 import { CompareView } from './compare-view';
@@ -41,7 +46,7 @@ function View() {
     case 'new':
       return <NewSession />;
     case 'commits':
-      return <CommitsView />;
+      return <CommitsView key={current.id} id={current.id} />;
     case 'compare':
       return <CompareView id={current.id} other={current.other} />;
     case 'session':

@@ -1,6 +1,6 @@
 // Rendered Markdown: user messages, blocks of an answer, code blocks with a copy button.
 import { useMemo } from 'preact/hooks';
-import { useExpanded } from './collapsible';
+import { ShowAll, useExpanded } from './collapsible';
 import { CopyButton } from './copy-button';
 import { CODE_LINES_MAX, fenceFor, parseCodeBlock, renderMarkdown } from './markdown';
 
@@ -14,11 +14,7 @@ export function UserText({ text, name }: { text: string; name: string }) {
   return (
     <>
       <SafeHtml html={renderMarkdown(isTruncated ? text.slice(0, TRUNCATED_CHARS) : text)} />
-      {isTruncated && (
-        <button type="button" class="link" onClick={toggle}>
-          Show all {text.length.toLocaleString()} characters
-        </button>
-      )}
+      {isTruncated && <ShowAll count={text.length} of="characters" toggle={toggle} />}
     </>
   );
 }
@@ -49,11 +45,7 @@ function CodeBlock({ text, lang, name }: { text: string; lang: string; name: str
         <CopyButton text={text} label="Copy code" />
       </figcaption>
       <SafeHtml html={renderMarkdown(`${fence}${lang}\n${shown}\n${fence}`)} />
-      {isTruncated && (
-        <button type="button" class="link" onClick={toggle}>
-          Show all {lines.length} lines
-        </button>
-      )}
+      {isTruncated && <ShowAll count={lines.length} of="lines" toggle={toggle} />}
     </figure>
   );
 }

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { post } from './api';
 import type { Session } from './api-types';
 import { Composer, type OutgoingMessage } from './composer';
-import { Icon } from './icon';
+import { LinkToList } from './icon';
 import { saveDraft } from './preferences';
 import { providers } from './provider-store';
 import { hrefTo, navigate } from './route';
@@ -43,9 +43,7 @@ export function NewSession() {
   const isDemo = providers.value.defaultId === 'demo';
   return (
     <main class="new-session">
-      <a class="icon-button only-narrow" href={hrefTo.list} aria-label="All sessions">
-        <Icon name="back" />
-      </a>
+      <LinkToList />
       <div class="column">
         <h1>New session</h1>
         <p class="hint">

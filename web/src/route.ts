@@ -6,13 +6,13 @@ export type Route =
   | { view: 'new' }
   | { view: 'session'; id: string; turn: string | null }
   | { view: 'compare'; id: string; other: string }
-  | { view: 'commits' };
+  | { view: 'commits'; id: string | null };
 
 function parseHash(hash: string): Route {
   const parts = hash.replace(/^#\/?/, '').split('/').map(decode);
   const [first, id, third, fourth] = parts;
   if (first === 'new') return { view: 'new' };
-  if (first === 'commits') return { view: 'commits' };
+  if (first === 'commits') return { view: 'commits', id: id || null };
   if (first !== 's' || !id) return { view: 'list' };
   if (third === 'compare' && fourth) return { view: 'compare', id, other: fourth };
   return { view: 'session', id, turn: third === 'turn' && fourth ? fourth : null };
@@ -33,6 +33,7 @@ export const hrefTo = {
   list: '#/',
   newSession: '#/new',
   commits: '#/commits',
+  commit: (id: string) => `#/commits/${id}`,
   session: (id: string) => `#/s/${encodeURIComponent(id)}`,
   turn: (id: string, turn: string) => `#/s/${encodeURIComponent(id)}/turn/${turn}`,
   compare: (id: string, other: string) =>

@@ -27,7 +27,7 @@ export type Row = {
   | { kind: 'plan'; entries: unknown }
   | { kind: 'image'; part: PartOf<'image'> }
   | { kind: 'compaction'; turn: Turn; summary: string }
-  | { kind: 'notice'; text: string }
+  | { kind: 'notice'; text: string; at: string }
   | { kind: 'footer'; turn: Turn }
   | { kind: 'busy' }
 );
@@ -60,8 +60,27 @@ export function turnRows(turn: Turn): Row[] {
 function exchangeRows(turn: Turn): Row[] {
   const rows = messageRows(turn.messages, turn.depth, turn, splitBlocks);
   const { depth } = turn;
-  rows.push({ key: `footer:${turn.id}`, kind: 'footer', turn, depth, estimatedHeight: 48 });
+  if (!isWithCtxOnly(turn)) {
+    rows.push({ key: `footer:${turn.id}`, kind: 'footer', turn, depth, estimatedHeight: 48 });
+  }
   return rows;
+}
+
+/** True for notices and for commands that ctx itself answered. They cannot be retried. */
+export function isWithCtxOnly({ provider_id, type, messages }: Turn): boolean {
+  const has = (role: Message['role']) => messages.some((message) => message.role === role);
+  return !provider_id && type === 'normal' && has('system') && !has('assistant');
+}
+
+/** True for the notice of a sealed task; false for that of a dropped or a reopened one. */
+export const isSealing = (text: string) => text.startsWith('The task was sealed');
+
+/** Key of the newest notice about a task if that task was sealed: reopening undoes it. */
+export function newestSealing(rows: Row[]): string | null {
+  const newest = rows.findLast(
+    (row) => row.kind === 'notice' && row.text.startsWith('The task was '),
+  );
+  return newest?.kind === 'notice' && isSealing(newest.text) ? newest.key : null;
 }
 
 function compactionRow(turn: Turn): Row {
@@ -107,11 +126,6 @@ function messageRows(
       hasAuthor = false;
       continue;
     }
-    if (message.role === 'system') {
-      const text = messageText(message);
-      rows.push({ key: `n:${message.id}`, kind: 'notice', text, depth, estimatedHeight: 48 });
-      continue;
-    }
     if (!hasAuthor && message.role === 'assistant') {
       const key = `a:${message.id}`;
       rows.push({ key, kind: 'author', message, turn, depth, estimatedHeight: 32 });
@@ -120,8 +134,13 @@ function messageRows(
     message.content.forEach((part, n) => {
       const key = `p:${message.id}:${n}`;
       const base = { key, depth };
+      const at = message.created_at;
       switch (part.type) {
         case 'text':
+          if (message.role === 'system') {
+            rows.push({ ...base, kind: 'notice', text: part.text, at, estimatedHeight: 48 });
+            break;
+          }
           split(part.text, key).forEach((source, block) => {
             const estimatedHeight = 12 + lineCount(source) * LINE_PX;
             rows.push({ key: `${key}:${block}`, depth, kind: 'text', source, estimatedHeight });
@@ -168,7 +187,7 @@ function messageRows(
           rows.push({ ...base, kind: 'image', part, estimatedHeight: 240 });
           break;
         case 'summary':
-          rows.push({ ...base, kind: 'notice', text: part.text, estimatedHeight: 60 });
+          rows.push({ ...base, kind: 'notice', text: part.text, at, estimatedHeight: 60 });
       }
     });
   }

@@ -10,10 +10,12 @@ import { BlobImage } from './image';
 import { renderMarkdown } from './markdown';
 import { MarkdownBlock, SafeHtml, UserText } from './markdown-block';
 import { messageText, type Row } from './row-model';
+import { hrefTo } from './route';
 import { humanize } from './session-display';
+import { TaskActions } from './task-actions';
 import { ClockTime } from './time';
 import { ToolCall } from './tool-call';
-import { turnUsage } from './turn-usage';
+import { formatDuration, turnUsage } from './turn-usage';
 
 const PLAN_ENTRIES_MAX = 100;
 
@@ -26,7 +28,10 @@ export interface TurnActions {
   retry(): Promise<unknown>;
   setPinned(turn: string, pinned: boolean): Promise<unknown>;
   isPinned(turn: string): boolean;
-  isHead(turn: Turn): boolean;
+  /** Whether a retry runs the messages of this turn again. */
+  isLastExchange(turn: Turn): boolean;
+  /** Key of the notice whose sealing can be undone. */
+  sealing: string | null;
   isIdle: boolean;
   /** A running tool call without a result waits for the user then. */
   isSuspended: boolean;
@@ -56,7 +61,7 @@ export function RowView({ row, actions }: { row: Row; actions: TurnActions | nul
     case 'error':
       return (
         <div class="error" role="group" aria-label="Error">
-          <strong>{row.part.provider_id ? `${row.part.provider_id} failed` : 'Failed'}</strong>
+          <strong>{errorTitle(row.part)}</strong>
           <code class="code-name">{row.part.code}</code>
           <p>{row.part.message}</p>
         </div>
@@ -70,7 +75,13 @@ export function RowView({ row, actions }: { row: Row; actions: TurnActions | nul
         <CompactionMarker name={row.key} turn={row.turn} summary={row.summary} actions={actions} />
       );
     case 'notice':
-      return <p class="notice">{row.text}</p>;
+      return (
+        <Notice
+          text={row.text}
+          at={row.at}
+          undo={row.key === actions?.sealing ? actions.session : null}
+        />
+      );
     case 'footer':
       return <TurnFooter turn={row.turn} actions={actions} />;
     case 'busy':
@@ -84,6 +95,50 @@ export function RowView({ row, actions }: { row: Row; actions: TurnActions | nul
   }
 }
 
+const errorTitle = ({ code, provider_id }: { code: string; provider_id: string | null }) =>
+  code === 'interrupted' ? 'Interrupted' : provider_id ? `${provider_id} failed` : 'Failed';
+
+const PERMISSION = /^Permission asked: (.*)\nDecision: (.*?)(?: \(([^()]*)\))?, by (.*)\.$/s;
+const UNDO_SENTENCE = / To undo this, .*/s;
+
+interface NoticeProps {
+  text: string;
+  at: string;
+  /** Id of the session if the sealing that the notice reports can be undone. */
+  undo: string | null;
+}
+
+/** What ctx did or answered. Hashes of commits are shortened and link to the commit. */
+function Notice({ text, at, undo }: NoticeProps) {
+  const permission = PERMISSION.exec(text);
+  const [, asked, decision, option = '', by] = permission ?? [];
+  const tone = /^allow/.test(option) ? 'good' : /^reject/.test(option) ? 'bad' : '';
+  const parts = text.replace(UNDO_SENTENCE, '').split(/\b([0-9a-f]{64})\b/);
+  return (
+    <div class="notice" role="note">
+      <div class={text.startsWith('/') ? 'mono' : ''}>
+        {permission ? (
+          <>
+            Permission asked: {asked}
+            {'\n'}
+            <Chip tone={tone}>{decision}</Chip> by {by}
+          </>
+        ) : (
+          parts.map((part, n) => (n % 2 ? <CommitLink key={n} id={part} /> : part))
+        )}
+        {undo && <TaskActions session={undo} actions={[['reopen', 'Undo', 'small']]} />}
+      </div>
+      <ClockTime at={at} />
+    </div>
+  );
+}
+
+const CommitLink = ({ id }: { id: string }) => (
+  <a class="mono" href={hrefTo.commit(id)}>
+    {id.slice(0, 10)}
+  </a>
+);
+
 function UserMessage({ message }: { message: Message }) {
   const { source } = message;
   return (
@@ -91,6 +146,9 @@ function UserMessage({ message }: { message: Message }) {
       <header class="author">
         <h2>{source && source !== 'human' ? humanize(source) : 'You'}</h2>
         <ClockTime at={message.created_at} />
+        {message.delivered_at && (
+          <span>waited {formatDuration(message.created_at, message.delivered_at)}</span>
+        )}
       </header>
       <UserText text={messageText(message)} name={message.id} />
       {message.content.map(
@@ -163,6 +221,8 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
   const answer = answers.join('\n\n').trim();
   const [busy, error, run] = useAction();
   const isPinned = actions?.isPinned(turn.id) ?? turn.pinned;
+  const isCompleted = turn.status === 'completed';
+  const canRetry = actions?.isIdle && actions.isLastExchange(turn);
   return (
     <footer class="turn-footer">
       {isPinned && (
@@ -170,8 +230,11 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
           <Icon name="pin" /> pinned
         </Chip>
       )}
-      {turn.status !== 'completed' && (
-        <Chip tone={turn.status === 'failed' ? 'bad' : 'ask'}>{turn.status}</Chip>
+      {!isCompleted && <Chip tone={turn.status === 'failed' ? 'bad' : 'ask'}>{turn.status}</Chip>}
+      {canRetry && !isCompleted && (
+        <button type="button" class="small" disabled={busy} onClick={() => run(actions.retry)}>
+          <Icon name="retry" /> Retry
+        </button>
       )}
       <span class="hint">{turnUsage(turn)}</span>
       <span class="actions">
@@ -190,22 +253,22 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
               disabled={busy}
               onClick={() => run(() => actions.fork(turn.id))}
             />
-            {actions.isIdle &&
-              (actions.isHead(turn) ? (
-                <IconButton
-                  icon="retry"
-                  label="Retry the last message"
-                  disabled={busy}
-                  onClick={() => run(actions.retry)}
-                />
-              ) : (
-                <IconButton
-                  icon="rewind"
-                  label="Rewind to here"
-                  disabled={busy}
-                  onClick={() => run(() => actions.rewind(turn.id))}
-                />
-              ))}
+            {canRetry && isCompleted && (
+              <IconButton
+                icon="retry"
+                label="Retry the last message"
+                disabled={busy}
+                onClick={() => run(actions.retry)}
+              />
+            )}
+            {actions.isIdle && !canRetry && (
+              <IconButton
+                icon="rewind"
+                label="Rewind to here"
+                disabled={busy}
+                onClick={() => run(() => actions.rewind(turn.id))}
+              />
+            )}
           </>
         )}
       </span>

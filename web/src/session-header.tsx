@@ -5,7 +5,7 @@ import { patch, post, remove, sessionPath } from './api';
 import type { Session } from './api-types';
 import { Chip } from './chip';
 import { CompactButton } from './compaction';
-import { Icon, IconButton } from './icon';
+import { Icon, IconButton, LinkToList } from './icon';
 import { panel, togglePanel } from './preferences';
 import { hrefTo, navigate } from './route';
 import { customLabel, humanize, plural, sessionName, sessionState } from './session-display';
@@ -24,9 +24,7 @@ export function SessionHeader({ store, session }: Props) {
   const state = sessionState(session);
   return (
     <header class="header-bar">
-      <a class="icon-button only-narrow" href={hrefTo.list} aria-label="All sessions">
-        <Icon name="back" />
-      </a>
+      <LinkToList />
       <div class="header-name">
         <Title key={session.id} session={session} />
         <p class="hint header-details">

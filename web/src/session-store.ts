@@ -414,8 +414,8 @@ function describeOutcome(turn: Turn): string {
   for (const message of turn.messages.toReversed()) {
     for (const part of message.content.toReversed()) {
       if (part.type === 'error') return `Error: ${part.message}`;
-      if (part.type === 'text' && message.role === 'assistant') {
-        return `Answer: ${part.text.slice(0, 300)}`;
+      if (part.type === 'text' && message.role !== 'user') {
+        return `${message.role === 'system' ? '' : 'Answer: '}${part.text.slice(0, 300)}`;
       }
     }
   }

@@ -13,6 +13,7 @@ import { hrefTo } from './route';
 import { SessionHeader } from './session-header';
 import { SessionStore } from './session-store';
 import { Suspensions } from './suspensions';
+import { FinishedTask } from './task-actions';
 import { TaskPanel } from './task-panel';
 import { Transcript } from './transcript';
 
@@ -41,6 +42,7 @@ export function SessionView({ id, turn }: { id: string; turn: string | null }) {
         <div class="dock">
           <div class="column">
             {session && <Suspensions store={store} session={session} />}
+            {session && <FinishedTask session={session} />}
             {session && <Inbox store={store} />}
             {connection.value === 'lost' && (
               <p class="offline">Not connected. Reconnecting… Your draft is kept.</p>
@@ -56,7 +58,7 @@ export function SessionView({ id, turn }: { id: string; turn: string | null }) {
         <aside class="panel" aria-label={panel.value === 'task' ? 'Task' : 'Branches'}>
           <IconButton icon="close" label="Close panel" onClick={() => (panel.value = null)} />
           {panel.value === 'task' ? (
-            <TaskPanel store={store} session={session} />
+            <TaskPanel session={session} />
           ) : (
             <BranchesPanel session={session} />
           )}
@@ -98,5 +100,5 @@ function placeholderFor(session: Session | null): string {
   if (session?.status === 'archived') return 'Send a message to unarchive this session';
   if (session?.state === 'running') return 'Send another message';
   if (session?.state === 'suspended') return 'Answer above, or send a message';
-  return 'Message';
+  return 'Message, or / for commands';
 }

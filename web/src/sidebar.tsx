@@ -193,7 +193,7 @@ function SearchHitLink({ hit }: { hit: SearchHit }) {
       </span>
     </>
   );
-  if (hit.kind === 'commit') return <a href={hrefTo.commits}>{content}</a>;
+  if (hit.kind === 'commit') return <a href={hrefTo.commit(hit.id)}>{content}</a>;
   if (!hit.session) return <span class="no-link">{content}</span>;
   const href = hit.kind === 'turn' ? hrefTo.turn(hit.session, hit.id) : hrefTo.session(hit.session);
   return <a href={href}>{content}</a>;

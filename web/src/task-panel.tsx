@@ -1,21 +1,14 @@
 // The task panel: the open task with its actions, and the sealed tasks of the session.
-//
-// The API has no call that confirms or abandons a task: messages do. The buttons therefore send a
-// message, which appears in the transcript like any other.
 import { useEffect, useState } from 'preact/hooks';
-import { ErrorMessage, useAction } from './action';
-import { get, newIdempotencyKey, post, sessionPath } from './api';
+import { get, sessionPath } from './api';
 import type { Commit, Session, Task } from './api-types';
 import { Chip, type Tone } from './chip';
 import { CommitCard } from './commit-card';
 import { requestComposerFocus } from './composer';
 import { humanize, plural } from './session-display';
-import type { SessionStore } from './session-store';
+import { ABANDON, CONFIRM, TaskActions } from './task-actions';
 import { RelativeTime } from './time';
 
-/** Classified as a confirmation and as an abandonment in every state where the button is shown. */
-const CONFIRM_MESSAGE = 'Perfect, thanks!';
-const ABANDON_MESSAGE = 'Abandon this task.';
 const TASKS_MAX = 30;
 
 const STATE_TONES: Record<string, Tone> = {
@@ -27,16 +20,16 @@ const STATE_TONES: Record<string, Tone> = {
   aborted: 'bad',
 };
 
-export function TaskPanel({ store, session }: { store: SessionStore; session: Session }) {
+export function TaskPanel({ session }: { session: Session }) {
   const [tasks, commits] = useTasks(session);
   const sealed = tasks?.filter((task) => task.id !== session.task?.id) ?? [];
   return (
     <>
       <h2>Task</h2>
       {session.task ? (
-        <OpenTask store={store} task={session.task} busy={session.state === 'running'} />
+        <OpenTask task={session.task} />
       ) : (
-        <NoOpenTask store={store} session={session} canReopen={sealed[0]?.commit != null} />
+        <NoOpenTask session={session} canReopen={sealed[0]?.commit != null} />
       )}
       <h2>Sealed tasks</h2>
       {tasks !== null && sealed.length === 0 && (
@@ -78,16 +71,9 @@ function useTasks(session: Session): [Task[] | null, Map<string, Commit>] {
   return [tasks, commits];
 }
 
-function OpenTask({ store, task, busy }: { store: SessionStore; task: Task; busy: boolean }) {
-  const [, error, run] = useAction();
-  const send = (text: string) =>
-    run(async () => {
-      const message = { text, queue_mode: 'queue' };
-      const headers = { 'idempotency-key': newIdempotencyKey() };
-      await post(sessionPath(store.id, '/messages'), message, headers);
-      await store.refresh('session', 'open', 'inbox');
-    });
+function OpenTask({ task }: { task: Task }) {
   const { state } = task;
+  const isPending = state.name === 'pending_complete';
   const detail = state.question ?? state.summary ?? state.user_message ?? state.reason;
   return (
     <section class="task" aria-label="Open task">
@@ -106,39 +92,19 @@ function OpenTask({ store, task, busy }: { store: SessionStore; task: Task; busy
         </blockquote>
       )}
       {task.progress && <pre class="progress">{task.progress}</pre>}
-      <div class="buttons">
-        {state.name === 'pending_complete' && (
-          <button
-            type="button"
-            class="primary"
-            disabled={busy}
-            onClick={() => send(CONFIRM_MESSAGE)}
-          >
-            Confirm
-          </button>
-        )}
+      <TaskActions
+        session={task.session}
+        actions={[isPending ? CONFIRM : ['confirm', 'Confirm'], ABANDON]}
+      >
         <button type="button" onClick={requestComposerFocus}>
           {state.name === 'awaiting_user' ? 'Answer' : 'Request changes'}
         </button>
-        <button type="button" class="danger" disabled={busy} onClick={() => send(ABANDON_MESSAGE)}>
-          Abandon
-        </button>
-      </div>
-      <ErrorMessage text={error} />
+      </TaskActions>
     </section>
   );
 }
 
-interface NoOpenTaskProps {
-  store: SessionStore;
-  session: Session;
-  canReopen: boolean;
-}
-
-function NoOpenTask({ store, session, canReopen }: NoOpenTaskProps) {
-  const [busy, error, run] = useAction();
-  const reopen = () =>
-    run(() => post(sessionPath(session.id, '/task/reopen')).then(() => store.refresh('session')));
+function NoOpenTask({ session, canReopen }: { session: Session; canReopen: boolean }) {
   return (
     <>
       <p class="empty">
@@ -147,11 +113,8 @@ function NoOpenTask({ store, session, canReopen }: NoOpenTaskProps) {
           : 'Task tracking is off for this session.'}
       </p>
       {canReopen && (
-        <button type="button" disabled={busy} onClick={reopen}>
-          Reopen the last task
-        </button>
+        <TaskActions session={session.id} actions={[['reopen', 'Reopen the last task']]} />
       )}
-      <ErrorMessage text={error} />
     </>
   );
 }

@@ -1,9 +1,9 @@
 // A tool call, collapsed: its input, the change it makes as a diff, its output.
 import { useState } from 'preact/hooks';
-import { ErrorMessage } from './action';
-import { errorText, request } from './api';
+import { ErrorMessage, useAction } from './action';
+import { request } from './api';
 import { Chip, type Tone } from './chip';
-import { Collapsible, useExpanded } from './collapsible';
+import { Collapsible, ShowAll, useExpanded } from './collapsible';
 import { changeInParams, paramsWithoutChange, parseUnifiedDiff, type DiffLine } from './diff';
 import type { ToolRow } from './row-model';
 import { humanize } from './session-display';
@@ -77,19 +77,14 @@ function formatJson(value: unknown): string {
 /** Large output is a blob of its own and is fetched on demand. */
 function Result({ result, name }: { result: NonNullable<ToolRow['result']>; name: string }) {
   const [text, setText] = useState(result.content);
-  const [error, setError] = useState<string | null>(null);
-  const fetchBlob = async () => {
-    try {
-      setText(await (await request('GET', `/blobs/${result.blob}`)).text());
-    } catch (reason) {
-      setError(errorText(reason));
-    }
-  };
+  const [, error, run] = useAction();
+  const fetchBlob = async () =>
+    setText(await (await request('GET', `/blobs/${result.blob}`)).text());
   if (result.blob && !text) {
     return (
       <div class="output">
         <span class="output-title">Output</span>
-        <button type="button" class="link" onClick={() => void fetchBlob()}>
+        <button type="button" class="link" onClick={() => run(fetchBlob)}>
           Show {formatSize(result.bytes)}
         </button>
         <ErrorMessage text={error} />
@@ -115,11 +110,7 @@ function Output({ title, text, name }: { title: string; text: string; name?: str
       <pre tabIndex={0} aria-label={title}>
         {isTruncated ? text.slice(0, OUTPUT_CHARS_MAX) : text || '(empty)'}
       </pre>
-      {isTruncated && (
-        <button type="button" class="link" onClick={toggle}>
-          Show all {text.length.toLocaleString()} characters
-        </button>
-      )}
+      {isTruncated && <ShowAll count={text.length} of="characters" toggle={toggle} />}
     </div>
   );
 }

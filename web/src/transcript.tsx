@@ -6,7 +6,7 @@ import type { Session, Turn } from './api-types';
 import { Icon } from './icon';
 import { markRead } from './read-markers';
 import { hrefTo, navigate } from './route';
-import { transcriptRows, type Row } from './row-model';
+import { isWithCtxOnly, newestSealing, transcriptRows, type Row } from './row-model';
 import { RowView, type TurnActions } from './row-view';
 import type { SessionStore } from './session-store';
 import { VirtualList } from './virtual-list';
@@ -28,6 +28,7 @@ export function Transcript({ store, turn }: { store: SessionStore; turn: string 
   }, [session?.seq, session?.id]);
 
   const pinned = store.pinnedTurns.value;
+  const sealing = session?.task ? null : newestSealing(rows);
   const actions: TurnActions = useMemo(
     () => ({
       session: store.id,
@@ -39,11 +40,12 @@ export function Transcript({ store, turn }: { store: SessionStore; turn: string 
       retry: () => post(sessionPath(store.id, '/retry')),
       setPinned: (turn, wanted) => store.setPinned(turn, wanted),
       isPinned: (turn) => pinned.has(turn),
-      isHead: (turn: Turn) => turn.depth === store.turnCount,
+      isLastExchange: (turn: Turn) => turn.depth === lastExchange(store),
+      sealing,
       isIdle: session?.state === 'idle',
       isSuspended: session?.state === 'suspended',
     }),
-    [store, session?.state, rows.length, pinned],
+    [store, session?.state, rows.length, pinned, sealing],
   );
   const draw = useCallback((row: Row) => <RowView row={row} actions={actions} />, [actions]);
   const loadAround = useCallback((depth: number) => void store.loadAround(depth), [store]);
@@ -77,6 +79,13 @@ export function Transcript({ store, turn }: { store: SessionStore; turn: string 
       )}
     </div>
   );
+}
+
+/** The depth of the newest turn that is not only with ctx. */
+function lastExchange({ turns, turnCount }: SessionStore): number {
+  let depth = turnCount;
+  for (let turn; (turn = turns.get(depth)) && isWithCtxOnly(turn);) depth--;
+  return depth;
 }
 
 /** The depth of the turn that the URL names, fetched each time the URL changes. */

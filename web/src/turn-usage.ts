@@ -6,16 +6,20 @@ export function turnUsage(turn: Turn): string {
   const usage: Partial<Usage> = turn.usage ?? {};
   const tokens = (count: number | null | undefined, unit: string) =>
     count == null ? null : `${count.toLocaleString()} ${unit}`;
-  const seconds = (Date.parse(turn.ended_at) - Date.parse(turn.started_at)) / 1000;
   const parts = [
     tokens(usage.input_tokens, 'in'),
     tokens(usage.cached_tokens || null, 'cached'),
     tokens(usage.output_tokens, 'out'),
     usage.cost ?? null,
-    seconds >= 1 ? formatDuration(seconds) : null,
+    Date.parse(turn.ended_at) - Date.parse(turn.started_at) >= 1000
+      ? formatDuration(turn.started_at, turn.ended_at)
+      : null,
   ];
   return parts.filter((part) => part !== null).join(' · ');
 }
 
-const formatDuration = (seconds: number) =>
-  seconds < 90 ? `${seconds.toFixed(0)} s` : `${Math.round(seconds / 60)} min`;
+/** At least "1 s". */
+export function formatDuration(from: string, to: string): string {
+  const seconds = Math.max(1, (Date.parse(to) - Date.parse(from)) / 1000);
+  return seconds < 90 ? `${seconds.toFixed(0)} s` : `${Math.round(seconds / 60)} min`;
+}

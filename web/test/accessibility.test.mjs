@@ -85,11 +85,18 @@ async function createSessions() {
   await server.send(task.id, 'Perfect, thanks!');
   await server.send(task.id, 'Now add a log with a tool');
 
+  const decided = await server.createSession({ title: 'decided', ...demo, message: 'permission' });
+  const [asked] = (await server.api('GET', `/sessions/${decided.id}`)).suspensions;
+  const decision = { suspension_id: asked.id, choice: 'allow_once' };
+  await server.api('POST', `/sessions/${decided.id}/resume`, decision);
+  await server.untilState(decided.id, 'idle');
+  await server.send(decided.id, '/help');
+
   const inbox = await server.createSession({ title: 'inbox' });
   const inboxPath = `/sessions/${inbox.id}/messages`;
   await server.api('POST', inboxPath, { text: 'slow 2000', ...demo });
   await server.api('POST', inboxPath, { text: 'waits', queue_mode: 'queue', ...demo });
-  return { conversation, compacted, permission, form, task, inbox };
+  return { conversation, compacted, permission, decided, form, task, inbox };
 }
 
 /** All views. `narrow` views are also checked in a narrow window. */
@@ -161,6 +168,16 @@ async function createViews() {
       narrow: true,
     },
     {
+      name: 'permission record and commands',
+      url: at(sessions.decided),
+      open: async (page) => {
+        await untilRow(page, 'Permission asked');
+        await page.getByRole('textbox', { name: 'Message', exact: true }).fill('/');
+        await page.getByRole('list', { name: 'Commands' }).waitFor();
+      },
+      narrow: true,
+    },
+    {
       name: 'tool result form',
       url: at(sessions.form),
       open: (page) => page.getByRole('textbox', { name: 'Result' }).waitFor(),
@@ -169,6 +186,7 @@ async function createViews() {
       name: 'task panel',
       url: at(sessions.task),
       open: async (page) => {
+        await page.locator('.notice').waitFor();
         await button(page, 'pending complete').click();
         await page.locator('.commit').waitFor();
       },

@@ -85,6 +85,8 @@ test('after a server crash the page reconnects and shows the interrupted answer'
     await page.getByText('Connected', { exact: true }).waitFor();
     await page.locator('.row-footer .chip').getByText('interrupted').waitFor();
     assert.ok((await shownAnswer(page)).includes(DEMO.filler));
+    await page.locator('.error').getByText('Interrupted', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Retry', exact: true }).waitFor();
     await sendMessage(page, 'are you there?');
     await untilRow(page, DEMO.greeting);
   };
@@ -104,6 +106,14 @@ test('cancel stops the answer and keeps the text so far', () =>
     await page.locator('.row-footer').waitFor();
     assert.ok((await shownAnswer(page)).startsWith(DEMO.filler));
     await page.getByRole('button', { name: 'Cancel' }).waitFor({ state: 'detached' });
+    const retry = page.getByRole('button', { name: 'Retry', exact: true });
+    await retry.waitFor();
+    const opacityOf = (element) => Number(getComputedStyle(element.parentElement).opacity);
+    assert.equal(await retry.evaluate(opacityOf), 1, 'Retry is shown without hovering');
+    await retry.click();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await retry.waitFor();
+    assert.equal(await page.locator('.row-user').count(), 1);
   }));
 
 // R251: the composer and the answers can be used while the session is suspended.
@@ -118,6 +128,31 @@ test('a permission request survives a reload and is answered', () =>
     await page.getByRole('button', { name: 'Allow once' }).click();
     await untilRow(page, DEMO.chosen('Allow once'));
     await page.getByRole('region', { name: /^Waiting/ }).waitFor({ state: 'detached' });
+    await page.locator('.row-footer').waitFor();
+    for (const when of ['live', 'after a reload']) {
+      const record = page.locator('.notice').filter({ hasText: 'Permission asked' });
+      await record.locator('time').waitFor();
+      const lines = (await record.locator('div').innerText()).split('\n');
+      const expected = [`Permission asked: ${DEMO.permission}`, 'Allow once by the web page'];
+      assert.deepEqual(lines, expected, when);
+      await page.reload();
+    }
+  }));
+
+test('a message that waited in the inbox shows how long', () =>
+  onPage('#/new', async (page) => {
+    await sendMessage(page, 'slow 900');
+    await untilRow(page, DEMO.filler);
+    await page.getByLabel('Queue mode').selectOption('queue');
+    await sendMessage(page, 'next please');
+    await page.locator('.inbox li').waitFor();
+    await page.getByRole('button', { name: 'Cancel' }).click();
+    await untilRow(page, DEMO.quote('next please'));
+    await page.locator('.row-footer').nth(1).waitFor();
+    const headers = await page.locator('.user .author').allInnerTexts();
+    assert.equal(headers.length, 2);
+    assert.doesNotMatch(headers[0], /waited/);
+    assert.match(headers[1], /waited \d+ s/);
   }));
 
 test('the result of a client tool is entered in a form', async () => {

@@ -324,6 +324,27 @@ test('rows keep their keys when the open turn is stored', () => {
   assert.deepEqual(stored, [...live, 'footer:turn']);
 });
 
+test('a turn with ctx only has notices and no footer, and an error of ctx is shown', () => {
+  const error = { type: 'error', code: 'interrupted', message: 'stopped', provider_id: 'p' };
+  const turn = (depth, provider_id, ...messages) => [
+    depth,
+    { id: `t${depth}`, type: 'normal', status: 'completed', depth, provider_id, messages },
+  ];
+  const sealed = 'The task was sealed as normal: a task';
+  const turns = [
+    turn(1, 'p', message('u1', [text('hello')], 'user'), message('s1', [error], 'system')),
+    turn(2, null, message('u2', [text('/done')], 'user'), message('s2', [text(sealed)], 'system')),
+    turn(3, null, message('s3', [text('No task is open in this session.')], 'system')),
+  ];
+  const rows = page.transcriptRows(new Map(turns), 3, [], false);
+  const kinds = rows.map((row) => row.kind).join();
+  assert.equal(kinds, 'user,error,footer,user,notice,notice');
+  assert.equal(page.newestSealing(rows), 'p:s2:0');
+  const reopened = message('s4', [text('The task was reopened: a task')], 'system');
+  const after = page.transcriptRows(new Map([...turns, turn(4, null, reopened)]), 4, [], false);
+  assert.equal(page.newestSealing(after), null);
+});
+
 test('turns that are not loaded are gap rows', () => {
   const turn = (depth) => ({
     id: `t${depth}`,
@@ -351,6 +372,13 @@ test('turns that are not loaded are gap rows', () => {
       [10, 10],
     ],
   );
+});
+
+test('the time that a message waited is at least a second', () => {
+  const from = '2026-01-01T00:00:00.000Z';
+  assert.equal(page.formatDuration(from, '2026-01-01T00:00:00.300Z'), '1 s');
+  assert.equal(page.formatDuration(from, '2026-01-01T00:00:12.000Z'), '12 s');
+  assert.equal(page.formatDuration(from, '2026-01-01T00:05:00.000Z'), '5 min');
 });
 
 test('the footer shows the reported usage and cost only', () => {

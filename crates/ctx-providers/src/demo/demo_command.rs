@@ -4,6 +4,7 @@
 
 use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, Part, Role};
+use ctx_core::projection::{is_mark, states_end_of_turn};
 use ctx_engine::provider::Request;
 use serde_json::{Map, Value};
 
@@ -60,11 +61,19 @@ pub(super) fn parse(request: &Request) -> DemoCommand {
 
 /// The text of the user messages at the end of the conversation.
 pub(super) fn newest_text(messages: &[Message]) -> String {
+    newest(messages).into_iter().map(text_of).collect::<Vec<_>>().join("\n")
+}
+
+/// The user messages at the end of the conversation, without those of earlier turns that were not
+/// answered.
+pub(super) fn newest(messages: &[Message]) -> Vec<&Message> {
     let newest = messages.iter().rev().skip_while(|message| message.role != Role::User);
-    let mut texts: Vec<String> =
-        newest.take_while(|message| message.role == Role::User).map(text_of).collect();
-    texts.reverse();
-    texts.join("\n")
+    let mut newest: Vec<&Message> = newest
+        .take_while(|message| message.role == Role::User && !states_end_of_turn(message))
+        .filter(|message| !is_mark(message))
+        .collect();
+    newest.reverse();
+    newest
 }
 
 pub(super) fn text_of(message: &Message) -> String {

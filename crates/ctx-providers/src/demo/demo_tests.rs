@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use ctx_core::id::{MessageId, SuspensionId};
 use ctx_core::inbox::Tool;
+use ctx_core::projection::{ImageHandling, PastTurn, Projection};
 use ctx_core::suspension::{Answer, Suspension};
 use ctx_core::time::Timestamp;
+use ctx_core::turn::Status;
 use ctx_engine::provider::Steer;
 use serde_json::Value;
 use ulid::Ulid;
@@ -57,6 +59,26 @@ async fn greeting_names_the_demo_agent_and_counts_earlier_messages() {
         (usage.input_tokens, usage.output_tokens, usage.scope.as_str()),
         (Some(4), Some(output), "turn")
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_request_is_not_carried_out_with_the_next_message() {
+    let cancelled = |messages| PastTurn {
+        provider_id: Some("demo".to_owned()),
+        status: Status::Cancelled,
+        messages,
+    };
+    let partial = vec![text_message(Role::User, "slow"), text_message(Role::Assistant, "the demo")];
+    let mut projection = Projection::new("demo", ImageHandling::Describe);
+    projection.turn(&cancelled(partial));
+    projection.turn(&cancelled(vec![text_message(Role::User, "hang")]));
+    projection.open_turn(&[text_message(Role::User, "good morning")]);
+    let (deltas, end) = run(request(projection.finish())).await;
+    assert_eq!(end, DONE);
+    let text = text_of(&deltas);
+    for words in ["“good morning”", "3 earlier messages"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ctx_core::message::{Part, Role, ToolStatus};
+use ctx_core::projection::is_mark;
 use ctx_core::suspension::{Awaited, Kind, Offer};
 use ctx_core::text_limits::one_line;
 use ctx_engine::provider::{
@@ -153,7 +154,7 @@ impl Demo {
         stream.send(Delta::ToolResult { id, content: "12:00".to_owned(), is_error: false }).await?;
         self.write(
             stream,
-            "My clock shows 12:00, as it always does in a demo.",
+            "Done. My clock shows 12:00, as it always does in a demo.",
             End::Done(Stop::EndTurn),
         )
         .await
@@ -184,8 +185,8 @@ impl Provider for Demo {
 
 fn greeting(request: &Request) -> String {
     let text = demo_command::newest_text(&request.messages);
-    let before =
-        request.messages.iter().rev().skip_while(|message| message.role == Role::User).count();
+    let count = request.messages.iter().filter(|message| !is_mark(message)).count();
+    let before = count - demo_command::newest(&request.messages).len();
     let history = match before {
         0 => "This is the first message of our conversation.".to_owned(),
         1 => "I see 1 earlier message of our conversation.".to_owned(),
@@ -204,7 +205,7 @@ fn summary(request: &Request) -> String {
     let texts: Vec<String> = request
         .messages
         .iter()
-        .filter(|message| message.role == Role::User)
+        .filter(|message| message.role == Role::User && !is_mark(message))
         .map(demo_command::text_of)
         .filter(|text| !text.is_empty())
         .collect();
