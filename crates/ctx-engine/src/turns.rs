@@ -121,16 +121,16 @@ impl Messages<'_> {
         limit: usize,
     ) -> Result<Vec<StoredTurn>, Error> {
         let session = self.engine.sessions().get(session).await?.session;
+        let first = match from {
+            Some(turn) => self.turn(turn).await?.depth,
+            None => 1,
+        };
         let (Some(head), store) = (session.head, self.engine.store()) else {
             return Ok(Vec::new());
         };
         if order == Order::Desc {
             return Ok(store.turns(TurnQuery::newest(from.unwrap_or(head), limit)).await?);
         }
-        let first = match from {
-            Some(turn) => self.turn(turn).await?.depth,
-            None => 1,
-        };
         let last = (first + limit as u64 - 1).min(session.turn_count);
         let Some(count) = (last + 1).checked_sub(first).filter(|count| *count > 0) else {
             return Ok(Vec::new());

@@ -140,7 +140,9 @@ impl AgentServer {
     /// All parts of a type in the messages of agents.
     pub(crate) fn parts(&self, label: &str, kind: &str) -> Vec<Value> {
         let (messages, _) = self.client.everything(label);
-        let made = messages.iter().filter(|message| message["role"] != "user");
+        let made = messages
+            .iter()
+            .filter(|message| message["role"] != "user" && message["role"] != "system");
         made.flat_map(|message| message["content"].as_array().cloned().unwrap_or_default())
             .filter(|part| part["type"] == kind)
             .collect()
