@@ -106,6 +106,14 @@ impl Home {
         file.write_all(format!("{record}\n").as_bytes()).expect("written");
     }
 
+    /// The steps that a test gave for the next prompt, whatever its text is. They are used once.
+    pub(crate) fn take_next_steps(&self) -> Option<String> {
+        let path = self.dir.join("next-steps");
+        let steps = std::fs::read_to_string(&path).ok()?;
+        std::fs::remove_file(path).ok()?;
+        Some(steps)
+    }
+
     /// Logs that the agent waits at a gate, and waits until a test creates the gate's file.
     pub(crate) fn wait(&self, gate: &str) {
         self.event(json!({"what": "waits", "at": gate}));

@@ -26,7 +26,9 @@ impl Agent {
         if is_restarted && open.open_steps.is_empty() {
             open.open_steps = last.lines().filter_map(decided_command).collect();
         } else if !is_restarted {
-            open.open_steps = last.split_once(':').map_or(vec![], |(_, steps)| {
+            let given = home.take_next_steps();
+            let steps = given.as_deref().or(last.split_once(':').map(|(_, steps)| steps));
+            open.open_steps = steps.map_or(vec![], |steps| {
                 steps.split(';').map(|step| step.trim().to_owned()).collect()
             });
         }

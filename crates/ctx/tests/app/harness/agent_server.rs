@@ -213,6 +213,12 @@ impl AgentServer {
         std::fs::write(self.home("agent").join(gate), "").expect("a gate");
     }
 
+    /// Sets the steps that the agent executes at its next prompt, whatever the prompt says.
+    pub(crate) fn next_steps(&self, steps: &str) {
+        std::fs::create_dir_all(self.home("agent")).expect("a directory");
+        std::fs::write(self.home("agent").join("next-steps"), steps).expect("steps");
+    }
+
     /// Asserts that each mark is exactly once in the agent's context at its newest prompt.
     #[track_caller]
     pub(crate) fn knows_once(&self, provider: &str, marks: &[&str]) {

@@ -52,6 +52,15 @@ pub(crate) fn completion(text: &str) -> String {
     format!("{STREAM_HEAD}{words}{end}data: [DONE]\n\n")
 }
 
+/// A chat completion that calls a tool of the client.
+pub(crate) fn tool_call(name: &str, arguments: &Value) -> String {
+    let function = json!({"name": name, "arguments": arguments.to_string()});
+    let call = json!({"index": 0, "id": "c1", "type": "function", "function": function});
+    let call = chunk(&json!({"tool_calls": [call]}), &Value::Null);
+    let end = chunk(&json!({}), &json!("tool_calls"));
+    format!("{STREAM_HEAD}{call}{end}data: [DONE]\n\n")
+}
+
 /// A response with a JSON body.
 pub(crate) fn json_response(status: u16, body: &str) -> String {
     format!(

@@ -5,6 +5,7 @@ mod api_tokens;
 mod branches;
 mod bundles;
 mod compaction;
+mod dialogues;
 mod errors;
 mod event_stream_reconnect;
 mod events;
