@@ -84,7 +84,9 @@ pub(super) fn observe_work(
         return Ok(());
     }
     let Some(state) = changes.tasks.task().map(|task| task.state.name()) else { return Ok(()) };
-    let confirmed = changes.run.as_ref().is_some_and(|run| run.task_effect == TaskEffect::Confirm);
+    // The view has the run also while it is suspended for a tool of the client.
+    let run = changes.view().run.as_ref();
+    let confirmed = run.is_some_and(|run| run.task_effect == TaskEffect::Confirm);
     if confirmed && state == StateName::PendingComplete {
         let note = changes.tasks.note("The agent continued to work after the confirmation".into());
         changes.tasks.move_to(State::Running, vec![note])?;
