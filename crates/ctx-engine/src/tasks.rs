@@ -15,6 +15,9 @@ use crate::recorder::Recorder;
 /// Number of tasks that one query of a clean-up returns.
 const CLEANUP_PAGE: usize = 100;
 
+/// Number of tasks that are searched for the one that was sealed last.
+const REOPEN_MAX: usize = 64;
+
 /// The result of a clean-up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CleanupReport {
@@ -169,13 +172,9 @@ impl Tasks<'_> {
     /// Fails if a task is open, or none was sealed.
     pub async fn reopen(self, session: &str) -> Result<(Task, CommitId), Error> {
         let info = self.engine.sessions().get(session).await?;
-        let sealed = self
-            .engine
-            .store()
-            .tasks(info.session.id, true, None, 1)
-            .await?
-            .pop()
-            .filter(|task| task.ended_at.is_some());
+        // Tasks that are open or were dropped without a commit are skipped.
+        let newest = self.engine.store().tasks(info.session.id, true, None, REOPEN_MAX).await?;
+        let sealed = newest.into_iter().find(|task| task.commit.is_some());
         let commit = sealed.as_ref().and_then(|task| task.commit);
         let commit = commit.ok_or(Refusal::NothingToReopen)?;
         let rule = move |view: &SessionView, invocation: &Invocation| {

@@ -1,7 +1,9 @@
 //! Dialogues in a session that tracks tasks: the agent receives every message of the user exactly
 //! once and in order, and the task moves as design section 7 says (R60–R84).
 
+mod records;
 mod table;
+mod verdicts;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
