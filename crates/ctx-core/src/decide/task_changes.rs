@@ -313,7 +313,7 @@ impl<'a> TaskChanges<'a> {
             (Some(stored), Some(new)) => {
                 Some(TurnRange { last: new.last, count: stored.count + new.count, ..stored })
             }
-            (stored, new) => stored.or_else(|| *new),
+            (stored, new) => stored.or(*new),
         };
         Commit {
             parents: self.project_head.into_iter().collect(),
