@@ -1,9 +1,9 @@
 //! An ACP agent without a model, for tests. It executes the steps that a prompt lists.
 //!
 //! A prompt has the form `MARK: step; step; …`; `prompt_steps` defines the steps. The steps in the
-//! file `next-steps` are executed instead, once. `AGENT_HABITS` selects variations of its behaviour.
-//! `AGENT_HOME` is the directory of that file, of the agent's conversations and of two logs:
-//! `prompts.jsonl` (each prompt, and all user messages of the conversation at that time) and
+//! file `next-steps` are executed instead, once. `AGENT_HABITS` selects variations of its
+//! behaviour. `AGENT_HOME` is the directory of that file, of the agent's conversations and of two
+//! logs: `prompts.jsonl` (each prompt, and all user messages of the conversation at that time) and
 //! `events.jsonl`.
 
 mod agent_home;
