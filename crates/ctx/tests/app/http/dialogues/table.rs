@@ -47,7 +47,7 @@ pub(super) fn dialogues() -> Vec<Dialogue> {
                     PENDING,
                     &[],
                 ),
-                row(To("Perfekt, danke!"), Says("Gern geschehen."), NO_TASK, &["normal"]),
+                row(To("Danke, das passt"), Says("Gern geschehen."), NO_TASK, &["normal"]),
                 row(To("Laisse tomber"), Says("D'accord."), NO_TASK, &[]),
                 row(To("Escribe un parser"), Works(STILL), RUNNING, &[]),
                 row(To("¿Qué significa eso?"), Says("Un analizador."), RUNNING, &[]),
