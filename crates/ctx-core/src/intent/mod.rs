@@ -11,7 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::task::StateName;
 
+mod concepts;
+mod features;
 mod lexicon;
+mod model;
 mod prompt;
 mod rules;
 mod sentences;
@@ -21,6 +24,10 @@ mod topic;
 mod typos;
 mod words;
 
+#[doc(hidden)]
+pub use features::{BUCKETS, Feature, Features, VERSION, features};
+#[doc(hidden)]
+pub use model::{CLASSES, Weights, decide, softmax};
 pub use prompt::{classification_prompt, parse_classification};
 
 /// The purpose of a message.

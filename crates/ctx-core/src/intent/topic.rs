@@ -99,3 +99,10 @@ fn is_ideograph(word: &str) -> bool {
             '\u{30a1}'..='\u{30fa}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
     })
 }
+
+/// Number of significant words of a message that also occur in another text.
+pub(super) fn overlap(list: &[Word], other: &str) -> usize {
+    let other = Words::of(other).list;
+    let shared = |word: &&Word| other.iter().any(|known| same_stem(&word.text, &known.text));
+    list.iter().filter(shared).count() + usize::from(shares_pair(list, &other))
+}
