@@ -12,25 +12,72 @@ use super::words::{Gap, Word, Words};
 
 /// The names of the concepts. The position is the number of a concept.
 pub(super) const NAMES: [&str; 45] = [
-    "discard", "stop", "cancel", "forget", "whole", "dead", "not_needed", "by_others",
-    "reconsider", "tired", "give_up", "praise", "gratitude", "accept", "satisfied", "defect",
-    "excess", "negation", "addition", "change", "keep", "go_on", "but", "instead", "part", "next",
-    "park", "urgent", "work", "polite", "question", "tell", "progress", "hesitation", "choice",
-    "pronoun", "determiner", "possessive", "time", "forever", "sorry", "task", "undo",
-    "start_over", "indefinite",
+    "discard",
+    "stop",
+    "cancel",
+    "forget",
+    "whole",
+    "dead",
+    "not_needed",
+    "by_others",
+    "reconsider",
+    "tired",
+    "give_up",
+    "praise",
+    "gratitude",
+    "accept",
+    "satisfied",
+    "defect",
+    "excess",
+    "negation",
+    "addition",
+    "change",
+    "keep",
+    "go_on",
+    "but",
+    "instead",
+    "part",
+    "next",
+    "park",
+    "urgent",
+    "work",
+    "polite",
+    "question",
+    "tell",
+    "progress",
+    "hesitation",
+    "choice",
+    "pronoun",
+    "determiner",
+    "possessive",
+    "time",
+    "forever",
+    "sorry",
+    "task",
+    "undo",
+    "start_over",
+    "indefinite",
 ];
 
 /// Concepts that occur in messages of every intent. Their pairs are not features.
 const WEAK: [&str; 5] = ["pronoun", "determiner", "possessive", "time", "negation"];
 
-/// The lists by language.
-const FILES: [(Language, &str); 1] = [(Language::En, include_str!("../../data/intent/concepts/en.txt"))];
-
-/// The languages with lists of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Language {
-    En,
-}
+/// The lists, one for each language.
+const FILES: [&str; 13] = [
+    include_str!("../../data/intent/concepts/en.txt"),
+    include_str!("../../data/intent/concepts/de.txt"),
+    include_str!("../../data/intent/concepts/nl.txt"),
+    include_str!("../../data/intent/concepts/fr.txt"),
+    include_str!("../../data/intent/concepts/es.txt"),
+    include_str!("../../data/intent/concepts/pt.txt"),
+    include_str!("../../data/intent/concepts/it.txt"),
+    include_str!("../../data/intent/concepts/ru.txt"),
+    include_str!("../../data/intent/concepts/pl.txt"),
+    include_str!("../../data/intent/concepts/zh.txt"),
+    include_str!("../../data/intent/concepts/ja.txt"),
+    include_str!("../../data/intent/concepts/ko.txt"),
+    include_str!("../../data/intent/concepts/tr.txt"),
+];
 
 /// A set of concepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,8 +169,8 @@ pub(super) fn units(list: &[Word]) -> Vec<Unit> {
 fn languages(list: &[Word]) -> u32 {
     let mut best = 0;
     let mut set = 0;
-    for (language, _) in FILES {
-        let bit = 1 << language as u32;
+    for language in 0..FILES.len() {
+        let bit = 1 << language;
         let mut covered = 0;
         let mut at = 0;
         while at < list.len() {
@@ -180,12 +227,12 @@ fn is_at(list: &[Word], at: usize, phrase: &Phrase) -> bool {
 
 fn build() -> Index {
     let mut known: HashMap<String, (Concepts, u32)> = HashMap::new();
-    for (language, file) in FILES {
+    for (language, file) in FILES.into_iter().enumerate() {
         for (concept, phrases) in lines(file) {
             for phrase in phrases.split(',').map(str::trim).filter(|phrase| !phrase.is_empty()) {
                 let entry = known.entry(phrase.to_owned()).or_insert((Concepts::EMPTY, 0));
                 entry.0 = entry.0.or(Concepts(1 << concept));
-                entry.1 |= 1 << language as u32;
+                entry.1 |= 1 << language;
             }
         }
     }

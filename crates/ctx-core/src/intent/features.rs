@@ -8,14 +8,15 @@ use crate::task::StateName;
 
 use super::concepts::{self, Concepts};
 use super::rules;
+use super::rules::Ruling;
 use super::topic::overlap;
 use super::words::{Gap, Word, Words, is_emoji, stands_alone};
-use super::{ClassifierInput, Verdict, typos};
+use super::{ClassifierInput, typos};
 
 /// Version of the features. The weights file names the version it was trained for.
 pub const VERSION: u32 = 1;
 /// Number of buckets is two to this power.
-const BUCKET_BITS: u32 = 16;
+const BUCKET_BITS: u32 = 17;
 /// Number of rows in the weight table. Features are hashed into it.
 pub const BUCKETS: usize = 1 << BUCKET_BITS;
 
@@ -24,7 +25,7 @@ const END_WORDS_MAX: usize = 40;
 /// Letters of a word that are read for n-grams.
 const WORD_LETTERS_MAX: usize = 20;
 /// Longest n-gram of letters.
-const NGRAM_LETTERS_MAX: usize = 5;
+const NGRAM_LETTERS_MAX: usize = 6;
 
 /// The position of a feature in the message, for the explanation of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +60,14 @@ pub struct Features {
     /// The words to which [`Origin::Words`] refers.
     pub(super) words: Words,
     /// The result of the rules alone.
-    pub(super) rules: Verdict,
+    pub(super) rules: Ruling,
+}
+
+impl Features {
+    /// The intent that a rule without a known exception gives.
+    pub fn certain(&self) -> Option<super::Intent> {
+        self.rules.certain.then_some(self.rules.intent)
+    }
 }
 
 /// The situation of a message, as far as features are combined with it.
@@ -101,7 +109,8 @@ pub fn features(text: &str, input: &ClassifierInput<'_>) -> Features {
     typos::correct(&mut words, input.task);
     shorten(&mut words);
     let situation = Situation::of(input.state);
-    let mut builder = Builder { list: Vec::with_capacity(512), state: situation.coarse(), is_lexical: false };
+    let mut builder =
+        Builder { list: Vec::with_capacity(512), state: situation.coarse(), is_lexical: false };
     builder.general(text, &words, situation, &rules);
     builder.overlap(&words, input);
     builder.is_lexical = true;
@@ -170,7 +179,12 @@ struct Builder {
 
 impl Builder {
     fn push(&mut self, hash: u64, value: f32, origin: Origin) {
-        self.list.push(Feature { bucket: bucket(hash), value, origin, is_lexical: self.is_lexical });
+        self.list.push(Feature {
+            bucket: bucket(hash),
+            value,
+            origin,
+            is_lexical: self.is_lexical,
+        });
     }
 
     /// Adds a feature alone and combined with the state of the task.
@@ -186,7 +200,7 @@ impl Builder {
         self.push(step(step(hash, 0xff), self.state), value, Origin::Hidden);
     }
 
-    fn general(&mut self, text: &str, words: &Words, situation: Situation, rules: &Verdict) {
+    fn general(&mut self, text: &str, words: &Words, situation: Situation, rules: &Ruling) {
         self.here(Group::Bias, 0, 1.0);
         let hash = step(step(FNV_OFFSET, Group::Bias as u64), 1 + situation as u64);
         self.push(hash, 1.0, Origin::Hidden);
@@ -272,7 +286,7 @@ impl Builder {
                 }
             }
         }
-        self.scale(start, 1.0);
+        self.scale(start, 2.8);
     }
 
     /// Words and word pairs. Three ideographs are about as much as a pair of words.
@@ -293,7 +307,7 @@ impl Builder {
                 self.both(Group::WordPair, hash, 0.8, Origin::Words(at, len));
             }
         }
-        self.scale(start, 1.4);
+        self.scale(start, 3.6);
         for (group, end) in [(Group::First, list.first()), (Group::Last, list.last())] {
             if let Some(word) = end {
                 let key = text_hash(FNV_OFFSET, &word.text);
@@ -313,12 +327,7 @@ impl Builder {
         for unit in &units {
             for concept in unit.concepts.iter() {
                 if !seen.contains(concept) {
-                    self.both(
-                        Group::Concept,
-                        concept,
-                        0.6,
-                        Origin::Words(unit.start, unit.len),
-                    );
+                    self.both(Group::Concept, concept, 0.6, Origin::Words(unit.start, unit.len));
                 }
             }
             seen = seen.or(unit.concepts);

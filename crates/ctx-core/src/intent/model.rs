@@ -4,8 +4,8 @@
 //! are part of the program. A sum of weights gives a score for each intent that the state of the
 //! task allows. The highest score wins if it is sure enough; otherwise the message is unclear.
 
-use super::Intent;
-use super::features::{BUCKETS, Feature, Situation};
+use super::features::{BUCKETS, Feature, Features, Origin, Situation};
+use super::{Intent, Verdict};
 use crate::task::StateName;
 
 /// Number of intents.
@@ -82,6 +82,84 @@ impl<'a> Weights<'a> {
     }
 }
 
+/// The hash of the training data and the version of the features, which a weights file contains.
+/// `directory` holds the messages and the concepts.
+#[doc(hidden)]
+pub fn data_hash(directory: &std::path::Path) -> [u8; 32] {
+    let mut files: Vec<std::path::PathBuf> = [directory.to_owned(), directory.join("concepts")]
+        .iter()
+        .flat_map(|directory| std::fs::read_dir(directory).into_iter().flatten().flatten())
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "tsv" || kind == "txt"))
+        .collect();
+    files.sort();
+    let mut hash = blake3::Hasher::new();
+    hash.update(&super::features::VERSION.to_le_bytes());
+    for file in files {
+        hash.update(&std::fs::read(file).unwrap_or_default());
+    }
+    *hash.finalize().as_bytes()
+}
+
+/// The weights of this program.
+const WEIGHTS: &[u8] = include_bytes!("../../data/intent/weights.bin");
+
+/// Classifies a message by the weights of this program.
+pub(super) fn classify(found: &Features, state: Option<StateName>) -> Verdict {
+    let Some(weights) = Weights::decode(WEIGHTS) else {
+        return Verdict { intent: found.rules.intent, reason: found.rules.reason.to_owned() };
+    };
+    let probabilities = weights.probabilities(&found.list, state);
+    let intent = decide(&probabilities, state);
+    let reason = reason(&weights, found, intent, &probabilities);
+    Verdict { intent, reason }
+}
+
+/// Number of phrases that a reason names.
+const PHRASES_MAX: usize = 2;
+
+/// The phrases of the message that speak most for an intent and against the other likely one.
+fn reason(
+    weights: &Weights<'_>,
+    found: &Features,
+    intent: Intent,
+    probabilities: &[f32; CLASSES],
+) -> String {
+    let other = (0..CLASSES)
+        .filter(|class| *class != intent as usize)
+        .max_by(|left, right| probabilities[*left].total_cmp(&probabilities[*right]))
+        .unwrap_or_default();
+    let mut phrases: Vec<((usize, usize), f32)> = Vec::new();
+    for feature in &found.list {
+        let Origin::Words(start, len) = feature.origin else { continue };
+        let parts = weights.parts(feature);
+        let margin = parts[intent as usize] - parts[other];
+        match phrases.iter_mut().find(|phrase| phrase.0 == (start, len)) {
+            Some(phrase) => phrase.1 += margin,
+            None => phrases.push(((start, len), margin)),
+        }
+    }
+    phrases.retain(|phrase| phrase.1 > 0.0);
+    phrases.sort_by(|left, right| right.1.total_cmp(&left.1));
+    let mut chosen: Vec<(usize, usize)> = Vec::new();
+    for ((start, len), _) in phrases {
+        let overlaps = chosen.iter().any(|(at, length)| start < at + length && *at < start + len);
+        if !overlaps && chosen.len() < PHRASES_MAX {
+            chosen.push((start, len));
+        }
+    }
+    let percent = (probabilities[intent as usize] * 100.0).round();
+    let words = |(start, len): &(usize, usize)| {
+        let list = found.words.list.get(*start..start + len).unwrap_or_default();
+        let texts: Vec<&str> = list.iter().map(|word| word.text.as_str()).collect();
+        format!("`{}`", texts.join(" "))
+    };
+    match chosen.iter().map(words).collect::<Vec<_>>().join(", ") {
+        phrases if phrases.is_empty() => format!("the form of the message ({percent} %)"),
+        phrases => format!("the words {phrases} ({percent} %)"),
+    }
+}
+
 /// The probabilities for scores. An intent that the state does not allow has none.
 pub fn softmax(scores: &[f32; CLASSES], state: Option<StateName>) -> [f32; CLASSES] {
     let allowed = allowed(state);
@@ -113,17 +191,27 @@ fn allowed(state: Option<StateName>) -> [bool; CLASSES] {
     })
 }
 
-/// The surest intent. Abandoning needs more than half, so that wanted work is not thrown away.
+/// Least probability with which a message abandons the task. Work that is wanted is worth more than
+/// a task that stays open.
+const ABANDON_MIN: f32 = 0.7;
+/// Least probability with which a message confirms a task that waits for the user's verdict.
+const CONFIRM_MIN: f32 = 0.3;
+/// Below this probability a message is unclear.
+const CLEAR_MIN: f32 = 0.1;
+
+/// The most probable intent. An intent that seals the task must be more probable than others; if it
+/// is not, the next one is taken.
 pub fn decide(probabilities: &[f32; CLASSES], state: Option<StateName>) -> Intent {
     let of = |intent: Intent| probabilities[intent as usize];
-    let best = |among: &dyn Fn(Intent) -> bool| {
-        Intent::ALL
-            .into_iter()
-            .filter(|intent| among(*intent))
-            .max_by(|left, right| of(*left).total_cmp(&of(*right)))
-            .unwrap_or(Intent::Unclear)
+    let pending = Situation::of(state) == Situation::Pending;
+    let is_sure = |intent: Intent| match intent {
+        Intent::Abandon => of(intent) >= ABANDON_MIN,
+        Intent::Confirmation if pending => of(intent) >= CONFIRM_MIN,
+        _ => of(intent) >= CLEAR_MIN,
     };
-    let first = best(&|_| true);
-    let _ = state;
-    if of(first) < 0.0 { Intent::Unclear } else { first }
+    Intent::ALL
+        .into_iter()
+        .filter(|intent| is_sure(*intent))
+        .max_by(|left, right| of(*left).total_cmp(&of(*right)))
+        .unwrap_or(Intent::Unclear)
 }
