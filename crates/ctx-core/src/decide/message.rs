@@ -178,10 +178,12 @@ fn reclassify_without_task(
     message: &str,
     intent: Intent,
 ) -> Result<Action, Refusal> {
-    let intent = if intent == Intent::NewTask {
-        intent
-    } else {
-        classify(message, &ClassifierInput::default()).intent
+    let again = classify(message, &ClassifierInput::default()).intent;
+    let intent = match (intent, again) {
+        (Intent::NewTask, _) => intent,
+        // It was clear in the context of the task, so it is not asked about now.
+        (Intent::Response | Intent::Modification, Intent::Unclear) => intent,
+        _ => again,
     };
     without_task(changes, message, intent)
 }

@@ -1,17 +1,20 @@
 //! Classification of user messages: an answer, a change, an approval, a stop, a new task or a
 //! question.
 //!
-//! [`classify`] is pure and has a cost limit: of a very long text only both ends are read. It
-//! considers the state of the task, then explicit markers, then the form of the sentences. A wrong
-//! `Abandon` or `Confirmation` would end a task by mistake, so both require that *every* word of
-//! the message is a known marker. A message with other words is a change. A host may ask a model
-//! instead, with [`classification_prompt`] and [`parse_classification`].
+//! [`classify`] is pure and has a cost limit: of a very long text only both ends are read. Rules
+//! decide what is certain: a message in which every word is a known marker, or one that names a new
+//! subject. A linear model decides the rest (`docs/intent-classifier.md`). A wrong `Abandon` or
+//! `Confirmation` would end a task by mistake, so the model needs more certainty for both. A host
+//! may ask a large model instead, with [`classification_prompt`] and [`parse_classification`].
 
 use serde::{Deserialize, Serialize};
 
 use crate::task::StateName;
 
+mod concepts;
+mod features;
 mod lexicon;
+mod model;
 mod prompt;
 mod rules;
 mod sentences;
@@ -21,6 +24,10 @@ mod topic;
 mod typos;
 mod words;
 
+#[doc(hidden)]
+pub use features::{BUCKETS, Feature, Features, VERSION, features};
+#[doc(hidden)]
+pub use model::{CLASSES, Weights, data_hash, decide, softmax};
 pub use prompt::{classification_prompt, parse_classification};
 
 /// The purpose of a message.
@@ -86,10 +93,14 @@ pub struct ClassifierInput<'a> {
 pub struct Verdict {
     pub intent: Intent,
     /// Why this intent was chosen, as a short sentence for the user.
-    pub reason: &'static str,
+    pub reason: String,
 }
 
-/// Classifies a message by rules, without a model.
+/// Classifies a message: by a rule that has no known exception, else by the linear model.
 pub fn classify(text: &str, situation: &ClassifierInput<'_>) -> Verdict {
-    rules::apply(text, situation)
+    let ruling = rules::apply(text, situation);
+    if ruling.certain {
+        return Verdict { intent: ruling.intent, reason: ruling.reason.to_owned() };
+    }
+    model::classify(&features(text, situation), situation.state)
 }

@@ -8,32 +8,54 @@ use crate::task::StateName;
 
 use super::lexicon::{Mark, hit};
 use super::sentences::{NEUTRAL, SentenceKind, any, sentences};
-use super::topic::{explicit_topic, now_topic};
+use super::topic::{explicit_topic, now_about_task, now_topic};
 use super::words::{Gap, Word, Words};
-use super::{ClassifierInput, Intent, Verdict, typos};
+use super::{ClassifierInput, Intent, typos};
+
+/// The result of the rules.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ruling {
+    pub(super) intent: Intent,
+    pub(super) reason: &'static str,
+    /// The rule has no known exception. If not, the linear model decides, and the result of the
+    /// rules is one of its features.
+    pub(super) certain: bool,
+}
 
 /// Applies the rules in order.
-pub(super) fn apply(text: &str, situation: &ClassifierInput<'_>) -> Verdict {
+pub(super) fn apply(text: &str, situation: &ClassifierInput<'_>) -> Ruling {
     let mut words = Words::of(text);
     if words.list.is_empty() {
         return classified(Intent::Unclear, "the message has no words");
     }
     typos::correct(&mut words, situation.task);
+    let ruling = by_state(&words, situation);
+    // Only both ends of a very long text are read, which is too little for the model.
+    let end = text.trim_end();
+    let trails_off = end.ends_with("...") || end.ends_with('…');
+    Ruling { certain: words.truncated || (ruling.certain && !trails_off), ..ruling }
+}
+
+fn by_state(words: &Words, situation: &ClassifierInput<'_>) -> Ruling {
     match situation.state {
-        Some(StateName::AwaitingUser) => while_awaiting(&words, situation),
+        Some(StateName::AwaitingUser) => while_awaiting(words, situation),
         Some(
             state @ (StateName::Running | StateName::Interrupted | StateName::PendingComplete),
-        ) => while_open(&words, state, situation),
-        None | Some(StateName::Complete | StateName::Aborted) => without_task(&words),
+        ) => while_open(words, state, situation),
+        None | Some(StateName::Complete | StateName::Aborted) => without_task(words),
     }
 }
 
-fn classified(intent: Intent, reason: &'static str) -> Verdict {
-    Verdict { intent, reason }
+fn classified(intent: Intent, reason: &'static str) -> Ruling {
+    Ruling { intent, reason, certain: true }
+}
+
+fn likely(intent: Intent, reason: &'static str) -> Ruling {
+    Ruling { intent, reason, certain: false }
 }
 
 /// The task waits for an answer, so nearly every message is one.
-fn while_awaiting(words: &Words, situation: &ClassifierInput<'_>) -> Verdict {
+fn while_awaiting(words: &Words, situation: &ClassifierInput<'_>) -> Ruling {
     let offered = offered_by(words, situation.question);
     if let Some(markers) = markers_only(words) {
         if markers.is_only(Mark::HESITATE.or(Mark::FILLER)) && markers.has(Mark::HESITATE) {
@@ -48,9 +70,15 @@ fn while_awaiting(words: &Words, situation: &ClassifierInput<'_>) -> Verdict {
                 "the message abandons the task and contains nothing else",
             );
         }
-        return classified(Intent::Response, "the task was waiting for an answer");
+        let answers = markers.has(Mark::YES.or(Mark::NO).or(Mark::APPROVE));
+        let reason = "the task was waiting for an answer";
+        return Ruling { intent: Intent::Response, reason, certain: answers || offered };
     }
-    if explicit_topic(words) && !offered {
+    let repeats = words.list.windows(2).any(|pair| pair[0].text == pair[1].text);
+    if offered && !repeats && !words.ends_asking() {
+        return classified(Intent::Response, "the question offered these words");
+    }
+    if explicit_topic(words) {
         return classified(Intent::NewTask, "the message names a new subject");
     }
     let answers_first = answers(&words.list);
@@ -58,16 +86,13 @@ fn while_awaiting(words: &Words, situation: &ClassifierInput<'_>) -> Verdict {
         .into_iter()
         .all(|does| matches!(does, SentenceKind::Asks | SentenceKind::Nothing));
     if only_asks && !answers_first {
-        return classified(
-            Intent::Clarification,
-            "the message asks a question and does not answer",
-        );
+        return likely(Intent::Clarification, "the message asks a question and does not answer");
     }
-    classified(Intent::Response, "the task was waiting for an answer")
+    likely(Intent::Response, "the task was waiting for an answer")
 }
 
 /// The task is open and does not wait for an answer.
-fn while_open(words: &Words, state: StateName, situation: &ClassifierInput<'_>) -> Verdict {
+fn while_open(words: &Words, state: StateName, situation: &ClassifierInput<'_>) -> Ruling {
     if let Some(result) = markers_only(words).and_then(|markers| for_markers(&markers, state)) {
         return result;
     }
@@ -75,30 +100,27 @@ fn while_open(words: &Words, state: StateName, situation: &ClassifierInput<'_>) 
         return classified(Intent::NewTask, "the message names a new subject");
     }
     if asks(words) {
-        return classified(
-            Intent::Clarification,
-            "the message asks a question and changes nothing",
-        );
+        return likely(Intent::Clarification, "the message asks a question and changes nothing");
     }
     if now_topic(words, situation.task) {
         return classified(Intent::NewTask, "the message requests something new now");
     }
-    if any(&words.list, Mark::TIE) {
-        return classified(Intent::Modification, "the message extends or changes the current task");
+    if now_about_task(words, situation.task) {
+        return classified(Intent::Modification, "the message requests something about the task");
     }
-    classified(
-        Intent::Modification,
-        "no other rule matches, so the message is about the current task",
-    )
+    if any(&words.list, Mark::TIE) {
+        return likely(Intent::Modification, "the message extends or changes the current task");
+    }
+    likely(Intent::Modification, "no other rule matches, so the message is about the current task")
 }
 
 /// The message to an open task consists only of markers.
-fn for_markers(markers: &Markers, state: StateName) -> Option<Verdict> {
+fn for_markers(markers: &Markers, state: StateName) -> Option<Ruling> {
     let pending = state == StateName::PendingComplete;
     if markers.is_only(Mark::FILLER.or(Mark::GREET).or(Mark::HESITATE).or(Mark::DOUBT))
         && !markers.asks
     {
-        return Some(classified(Intent::Unclear, "the message contains nothing to act on"));
+        return Some(likely(Intent::Unclear, "the message contains nothing to act on"));
     }
     if markers.contradicts() {
         return Some(classified(Intent::Unclear, "the message contradicts itself"));
@@ -121,7 +143,7 @@ fn for_markers(markers: &Markers, state: StateName) -> Option<Verdict> {
         return Some(classified(Intent::Modification, "the message asks to continue"));
     }
     if markers.has(Mark::NO) && !markers.has(Mark::APPROVE) {
-        return Some(classified(Intent::Modification, "the message rejects the result"));
+        return Some(likely(Intent::Modification, "the message rejects the result"));
     }
     if markers.has(Mark::EXCUSE.or(Mark::ABANDON_WEAK)) {
         return None;
@@ -129,25 +151,27 @@ fn for_markers(markers: &Markers, state: StateName) -> Option<Verdict> {
     Some(for_approval(markers, state))
 }
 
-fn for_approval(markers: &Markers, state: StateName) -> Verdict {
+fn for_approval(markers: &Markers, state: StateName) -> Ruling {
     if markers.has(Mark::HESITATE) {
-        return classified(Intent::Unclear, "the message hesitates to approve");
+        return likely(Intent::Unclear, "the message hesitates to approve");
     }
     if state == StateName::PendingComplete
         && !markers.has(Mark::YES.or(Mark::APPROVE).or(Mark::THANKS))
     {
-        return classified(Intent::Unclear, "the message acknowledges and does not approve");
+        return likely(Intent::Unclear, "the message acknowledges and does not approve");
     }
     // After an interruption ctx usually asks whether to continue. A plain yes answers that
     // question.
     if state == StateName::Interrupted && !markers.has(Mark::APPROVE.or(Mark::THANKS)) {
-        return classified(Intent::Modification, "the message agrees to continue");
+        return likely(Intent::Modification, "the message agrees to continue");
     }
-    classified(Intent::Confirmation, "the message approves and requests nothing else")
+    let reason = "the message approves and requests nothing else";
+    let certain = state == StateName::PendingComplete;
+    Ruling { intent: Intent::Confirmation, reason, certain }
 }
 
 /// There is no task, so a request starts one.
-fn without_task(words: &Words) -> Verdict {
+fn without_task(words: &Words) -> Ruling {
     if let Some(markers) = markers_only(words).filter(|markers| !markers.asks) {
         if markers.contradicts() || markers.negated {
             return classified(Intent::Unclear, "the message contradicts itself");
@@ -160,20 +184,14 @@ fn without_task(words: &Words) -> Verdict {
         }
         let approval = Mark::YES.or(Mark::APPROVE).or(Mark::THANKS).or(Mark::ACKNOWLEDGE);
         if markers.is_only(approval.or(Mark::FILLER).or(Mark::GREET)) && markers.has(approval) {
-            return classified(
-                Intent::Confirmation,
-                "the message approves and requests nothing else",
-            );
+            return likely(Intent::Confirmation, "the message approves and requests nothing else");
         }
         return classified(Intent::Unclear, "there is no task that the message could refer to");
     }
     if !explicit_topic(words) && asks(words) {
-        return classified(
-            Intent::Clarification,
-            "the message asks a question and changes nothing",
-        );
+        return likely(Intent::Clarification, "the message asks a question and changes nothing");
     }
-    classified(Intent::NewTask, "the message requests work, and there is no task")
+    likely(Intent::NewTask, "the message requests work, and there is no task")
 }
 
 /// Whether a message only asks a question: its first or last sentence is one, and no sentence is a

@@ -237,3 +237,32 @@ fn an_answer_names_one_option_or_is_unclear() {
         assert_eq!(parse_classification(answer), wanted, "{answer:?}");
     }
 }
+
+#[test]
+fn the_weights_belong_to_the_data_and_know_it() {
+    let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/intent");
+    let file = std::fs::read(directory.join("weights.bin")).expect("the weights");
+    let weights = super::Weights::decode(&file).expect("a file of the right length");
+    let hash = super::data_hash(&directory);
+    assert_eq!(weights.hash(), hash, "the data has changed: run `./dev intent`");
+    assert!(file.len() <= 1 << 20, "{} bytes", file.len());
+    let (mut right, mut count) = (0, 0);
+    for author in ["office", "science", "writer"] {
+        let text = std::fs::read_to_string(directory.join(format!("{author}.tsv"))).expect("data");
+        let (mut state, mut task, mut question) = (None, None, None);
+        for line in text.lines() {
+            if let Some(head) = line.strip_prefix('@') {
+                let mut parts = head.split('|').map(str::trim);
+                let name = parts.next().expect("a state");
+                state = StateName::ALL.into_iter().find(|known| known.name() == name);
+                task = parts.next().filter(|text| !text.is_empty());
+                question = parts.next().filter(|text| !text.is_empty());
+            } else if let [_, wanted, text] = line.split('\t').collect::<Vec<_>>()[..] {
+                count += 1;
+                let found = intent(text, ClassifierInput { state, question, task });
+                right += usize::from(found.name() == wanted);
+            }
+        }
+    }
+    assert!(right * 100 >= count * 96, "{right} of {count} messages of the training data");
+}

@@ -51,6 +51,17 @@ pub(super) fn now_topic(words: &Words, task: Option<&str>) -> bool {
     !all_markers(rest) && !tied
 }
 
+/// Longest request that is surely about the task if it has a word of the task in it.
+const ABOUT_TASK_WORDS_MAX: usize = 12;
+
+/// Whether a short message requests something now that has a word of the task in it.
+pub(super) fn now_about_task(words: &Words, task: Option<&str>) -> bool {
+    let list = &words.list[lead_index(&words.list)..];
+    list.len() <= ABOUT_TASK_WORDS_MAX
+        && requested_now(list).is_some()
+        && task.is_some_and(|task| shares(list, task))
+}
+
 /// The words after "now" and a verb.
 fn requested_now(list: &[Word]) -> Option<&[Word]> {
     if let Some(now) = hit(list, 0, Mark::NOW_FAR) {
@@ -98,4 +109,11 @@ fn is_ideograph(word: &str) -> bool {
         matches!(char,
             '\u{30a1}'..='\u{30fa}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
     })
+}
+
+/// Number of significant words of a message that also occur in another text.
+pub(super) fn overlap(list: &[Word], other: &str) -> usize {
+    let other = Words::of(other).list;
+    let shared = |word: &&Word| other.iter().any(|known| same_stem(&word.text, &known.text));
+    list.iter().filter(shared).count() + usize::from(shares_pair(list, &other))
 }

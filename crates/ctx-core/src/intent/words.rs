@@ -156,7 +156,7 @@ fn is_devanagari(char: char) -> bool {
 }
 
 /// Whether a character is a word on its own.
-fn stands_alone(char: char) -> bool {
+pub(super) fn stands_alone(char: char) -> bool {
     is_emoji(char)
         || matches!(char,
             '\u{3005}' | '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{30fc}'
