@@ -234,17 +234,22 @@ fn rate<'a>(tested: impl Iterator<Item = &'a Tested<'a>>) -> (f32, usize) {
     (right as f32 / count.max(1) as f32, count)
 }
 
+const INTRODUCTION: &str = "\
+# The intent classifier
+
+Rules decide what is certain (`crates/ctx-core/src/intent/rules.rs`); a linear model decides the rest
+(`intent/model.rs`). Its features (`intent/features.rs`) are n-grams of letters, words, word pairs,
+concepts that all languages share (`data/intent/concepts`), the state of the task and the result of
+the rules. The data is in `crates/ctx-core/data/intent`: one file for each author.
+
+This page is written by `./dev intent`. Each author's messages are classified by a model that was
+trained without them.
+
+";
+
 /// The measurement as a document.
 fn report(data: &Data, tested: &[Tested<'_>]) -> String {
-    let mut text = String::from(
-        "# The intent classifier\n\n\
-         Rules decide what is certain (`crates/ctx-core/src/intent/rules.rs`); a linear model decides \
-         the rest\n(`intent/model.rs`). Its features (`intent/features.rs`) are n-grams of letters, \
-         words, word pairs, concepts that all languages\nshare (`data/intent/concepts`), the state of \
-         the task and the result of the rules. The data is in\n`crates/ctx-core/data/intent`: one file \
-         for each author.\n\nThis page is written by `./dev intent`. Each author's messages are \
-         classified by a model that was trained\nwithout them.\n\n",
-    );
+    let mut text = String::from(INTRODUCTION);
     let others = tested.iter().filter(|one| one.example.wanted != Intent::Abandon).count();
     let false_abandon = tested
         .iter()
@@ -295,6 +300,18 @@ fn cost(directory: &Path) -> f64 {
     started.elapsed().as_secs_f64() * 1e6 / texts.len() as f64
 }
 
+/// The files of the training data, in the order of their paths.
+fn data_files(directory: &Path) -> impl Iterator<Item = Vec<u8>> {
+    let mut files: Vec<_> = [directory.to_owned(), directory.join("concepts")]
+        .iter()
+        .flat_map(|directory| std::fs::read_dir(directory).into_iter().flatten().flatten())
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "tsv" || kind == "txt"))
+        .collect();
+    files.sort();
+    files.into_iter().map(|file| std::fs::read(file).unwrap_or_default())
+}
+
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let directory = root.join("data/intent");
@@ -305,7 +322,7 @@ fn main() {
     print!("{text}");
     if std::env::args().any(|argument| argument == "--write") {
         let all: Vec<&Example> = data.examples.iter().collect();
-        let file = Weights::encode(&data_hash(&directory), &train(&all));
+        let file = Weights::encode(&data_hash(data_files(&directory)), &train(&all));
         std::fs::write(directory.join("weights.bin"), file).expect("the weights are written");
         std::fs::write(root.join("../../docs/intent-classifier.md"), text).expect("the page");
     }

@@ -83,20 +83,13 @@ impl<'a> Weights<'a> {
 }
 
 /// The hash of the training data and the version of the features, which a weights file contains.
-/// `directory` holds the messages and the concepts.
+/// `files` are the messages and the concepts, in the order of their paths.
 #[doc(hidden)]
-pub fn data_hash(directory: &std::path::Path) -> [u8; 32] {
-    let mut files: Vec<std::path::PathBuf> = [directory.to_owned(), directory.join("concepts")]
-        .iter()
-        .flat_map(|directory| std::fs::read_dir(directory).into_iter().flatten().flatten())
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|kind| kind == "tsv" || kind == "txt"))
-        .collect();
-    files.sort();
+pub fn data_hash(files: impl Iterator<Item = Vec<u8>>) -> [u8; 32] {
     let mut hash = blake3::Hasher::new();
     hash.update(&super::features::VERSION.to_le_bytes());
     for file in files {
-        hash.update(&std::fs::read(file).unwrap_or_default());
+        hash.update(&file);
     }
     *hash.finalize().as_bytes()
 }
