@@ -238,9 +238,9 @@ const INTRODUCTION: &str = "\
 # The intent classifier
 
 Rules decide what is certain (`crates/ctx-core/src/intent/rules.rs`); a linear model decides the
-rest (`intent/model.rs`). Its features (`intent/features.rs`) are n-grams of letters, words, word pairs,
-concepts that all languages share (`data/intent/concepts`), the state of the task and the result of
-the rules. The data is in `crates/ctx-core/data/intent`: one file for each author.
+rest (`intent/model.rs`). Its features (`intent/features.rs`) are n-grams of letters, words, word
+pairs, concepts that all languages share (`data/intent/concepts`), the state of the task and the
+result of the rules. The data is in `crates/ctx-core/data/intent`: one file for each author.
 
 This page is written by `./dev intent`. Each author's messages are classified by a model that was
 trained without them.
