@@ -119,14 +119,14 @@ fn the_tool_ask_user_reaches_the_task_of_the_session_that_the_agent_works_for() 
     // user.
     let stage = AgentServer::new("");
     stage.session("s", true);
-    stage.say("s", "m1: tool Which colour do you want");
+    stage.say("s", "m1: tool Choose the colour of the header");
     let info = stage.info("s");
     assert_eq!(
         (&info["state"], &info["task"]["state"]["name"]),
         (&json!("idle"), &json!("awaiting_user")),
         "{info}"
     );
-    assert_eq!(info["task"]["state"]["question"], "Which colour do you want");
+    assert_eq!(info["task"]["state"]["question"], "Choose the colour of the header");
     assert!(
         stage.words("s").starts_with("[\"ask_user\", \"finish_task\", "),
         "{}",
