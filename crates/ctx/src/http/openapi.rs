@@ -26,7 +26,8 @@ const COMMIT_TYPES: &str = "^(normal|abandoned|stale_auto_compact|interrupted_by
     (,(normal|abandoned|stale_auto_compact|interrupted_by_new_task))*$";
 
 /// Path suffixes of the operations whose body is optional.
-const BODY_OPTIONAL: [&str; 4] = ["/cancel", "/fork", "/compact", "/retry"];
+const BODY_OPTIONAL: [&str; 6] =
+    ["/cancel", "/fork", "/compact", "/retry", "/task/confirm", "/task/abandon"];
 
 /// Read the OpenAPI document of this API
 #[utoipa::path(
@@ -142,6 +143,7 @@ fn limit_body(name: &str, schema: &mut Value, providers: &Providers) {
     for (field, property) in properties.iter_mut() {
         *property = match (name, field.as_str()) {
             (_, "title" | "model" | "project") => line(),
+            ("ConfirmBody", "message") | ("AbandonBody", "reason") => line(),
             (_, "label") => {
                 json!({"type": ["string", "null"], "maxLength": LABEL_MAX_CHARS, "pattern": LABEL})
             }
