@@ -115,7 +115,7 @@ mod turns;
 mod workers;
 
 pub use background::Background;
-pub use classifier::{Classifier, RuleClassifier};
+pub use classifier::{Classifier, ProviderClassifier, RuleClassifier};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use compaction::{Context, Contexts};
 pub use ctx_core as core;

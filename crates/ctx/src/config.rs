@@ -138,6 +138,18 @@ struct Inbox {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Tasks {
     on_unclear: OnUnclear,
+    pub(crate) classifier: TaskClassifier,
+}
+
+/// What classifies messages, if no command is configured.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TaskClassifier {
+    /// The rules and the linear model of the program.
+    #[default]
+    BuiltIn,
+    /// The model of the default provider.
+    Provider,
 }
 
 /// An external program that classifies messages. If `command` is empty, the built-in rules do.

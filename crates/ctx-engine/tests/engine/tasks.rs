@@ -1,6 +1,7 @@
 //! Tasks in sessions that ctx runs: how messages and answers change them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ctx_core::commit::CommitType;
@@ -15,8 +16,10 @@ use ctx_core::task::{State, StateName};
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::turn;
 use ctx_engine::provider::{End, Failure, FailureClass, Stop};
-use ctx_engine::{Classifier, CommitQuery, FeedItem, Info, ManualClock, NewMessage};
-use ctx_providers::scripted::{Action, Gate, Script};
+use ctx_engine::{
+    Classifier, CommitQuery, FeedItem, Info, ManualClock, NewMessage, ProviderClassifier,
+};
+use ctx_providers::scripted::{Action, Gate, Script, Scripted};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -684,4 +687,23 @@ async fn a_process_with_background_tasks_applies_the_time_limits() {
     })
     .await;
     bench.engine.background().shutdown().await;
+}
+
+#[tokio::test]
+async fn a_model_classifies_where_it_is_configured() {
+    // R61, R62
+    let model = Arc::new(Scripted::new());
+    let classifier = ProviderClassifier::new(model.clone(), Duration::from_secs(30));
+    let input = ClassifierInput::default();
+    model.push(Script::new().say("E"));
+    assert_eq!(classifier.classify("bin the lot", input).await, Some(Intent::Abandon));
+    let asked = seen(&model.requests()[0].messages).join("\n");
+    assert!(asked.contains("bin the lot"), "{asked}");
+    let failure = Failure::new("boom", FailureClass::Permanent, "no");
+    model.push(Script::new().say("D").end(End::Failed(failure)));
+    assert_eq!(classifier.classify("bin the lot", input).await, None, "the built-in one decides");
+    let gate = Gate::new();
+    model.push(Script::new().gate(&gate).say("D"));
+    let impatient = ProviderClassifier::new(model, Duration::from_millis(20));
+    assert_eq!(impatient.classify("bin the lot", input).await, None, "the time is bounded");
 }

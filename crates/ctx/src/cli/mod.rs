@@ -35,11 +35,11 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use ctx_engine::{Engine, Indexing, Options, Recorder, Status};
+use ctx_engine::{Engine, Indexing, Options, ProviderClassifier, Recorder, Status};
 use ctx_providers::CommandClassifier;
 use serde_json::json;
 
-use crate::config::Config;
+use crate::config::{Config, TaskClassifier};
 use crate::data_dir;
 use crate::problem::{Exit, Problem};
 use crate::provider_setup;
@@ -187,7 +187,17 @@ impl Context {
 /// Adds the classifier of the configuration, if it has one.
 fn with_classifier(engine: Engine, config: &Config) -> Result<Engine, Problem> {
     if config.classifier.command.is_empty() {
-        return Ok(engine);
+        let providers = engine.providers();
+        // Only a model can be asked: an agent would act on the question.
+        let model = providers.all.get(&providers.default).filter(|it| it.about().repeatable);
+        let model = model.filter(|_| config.tasks.classifier == TaskClassifier::Provider).cloned();
+        return Ok(match model {
+            Some(model) => {
+                let timeout = config.classifier_timeout()?;
+                engine.with_classifier(Arc::new(ProviderClassifier::new(model, timeout)))
+            }
+            None => engine,
+        });
     }
     let classifier =
         CommandClassifier::new(config.classifier.command.clone(), config.classifier_timeout()?);
