@@ -259,7 +259,7 @@ fn report(data: &Data, tested: &[Tested<'_>]) -> String {
     let _ = writeln!(text, "| measure | value |\n|---|---|");
     let _ = writeln!(text, "| messages | {count} |\n| right | {all:.4} |");
     let share = false_abandon as f32 / others as f32;
-    let _ = writeln!(text, "| other messages taken for abandon | {share:.4} |\n");
+    let _ = writeln!(text, "| other messages classified as abandon | {share:.4} |\n");
     let _ = writeln!(text, "| author | right | messages |\n|---|---|---|");
     for (author, name) in data.authors.iter().enumerate().filter(|(_, name)| *name != CONTRACT) {
         let (part, count) = rate(tested.iter().filter(|one| one.example.author == author));

@@ -1,22 +1,22 @@
-//! Where the work stands, from the final text of an agent that used neither `ask_user` nor
+//! The state of the work, inferred from the final text of an agent that used neither `ask_user` nor
 //! `finish_task` (design section 7).
 //!
 //! The inference is conservative. A question or an offer in the last paragraph waits for the user.
 //! A clear statement of completion, without a word about what is missing, is a completion. Anything
-//! else says nothing, and the task stays running.
+//! else leaves the task running.
 
 mod phrases;
 
 use phrases::{CLOSING, COMPLETED, MISSING, OFFER, WROTE};
 
-/// What a final text says about the task.
+/// The meaning of a final text for the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conclusion<'a> {
     /// It asks or offers something. The value is the paragraph that does.
     Asks(&'a str),
     /// It states that the work is complete.
     Completed,
-    /// It says neither.
+    /// It contains neither.
     Open,
 }
 

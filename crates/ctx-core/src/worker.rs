@@ -153,7 +153,7 @@ impl End {
     }
 }
 
-/// What a report says about a worker.
+/// The content of a report about a worker.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct ReportContent<'a> {

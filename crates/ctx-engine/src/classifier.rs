@@ -1,4 +1,4 @@
-//! The classifier is a port: the rules of the core by default, a model where one is configured.
+//! The classifier is a port: the one of the core by default, a model where one is configured.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use crate::provider::{DELTAS_MAX, Delta, End, Link, Provider, Request};
 /// Classifies a user's message. It runs before the transaction, never inside it.
 #[async_trait]
 pub trait Classifier: Send + Sync {
-    /// The intent of the message, or `None` if this classifier cannot decide; the rules decide
-    /// then.
+    /// The intent of the message, or `None` if this classifier cannot decide; the built-in one
+    /// decides then.
     async fn classify(&self, text: &str, classifier_input: ClassifierInput<'_>) -> Option<Intent>;
 
-    /// Whether this is the rules of the core, which can run inside the transaction.
+    /// Whether this is the classifier of the core, which can run inside the transaction.
     fn is_rules(&self) -> bool {
         false
     }
 }
 
-/// The rules of the core.
+/// The classifier of the core: rules and a linear model.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RuleClassifier;
 

@@ -162,7 +162,9 @@ impl Follow {
                     Item::Event(event) if event.seq <= self.last => continue,
                     // If the events in between are not stored, the session was deleted and this
                     // event reports it.
-                    Item::Event(event) if event.seq > self.last + 1 && self.catch_up().await? => {
+                    Item::Event(event)
+                        if event.seq > self.last + 1 && self.catch_up(event.seq).await? =>
+                    {
                         continue;
                     }
                     Item::Event(event) => self.last = event.seq,
@@ -201,14 +203,12 @@ impl Follow {
         }
     }
 
-    /// Reads stored events that were not returned yet. Returns `false` if there was nothing to
-    /// read.
-    async fn catch_up(&mut self) -> Result<bool, Error> {
-        let events = self
-            .engine
-            .store()
-            .feed(FeedQuery::Session { id: self.session, after: self.last }, PAGE)
-            .await?;
+    /// Reads stored events that were not returned yet, up to `newest`. Returns `false` if there was
+    /// nothing to read.
+    async fn catch_up(&mut self, newest: u64) -> Result<bool, Error> {
+        let query = FeedQuery::Session { id: self.session, after: self.last };
+        let mut events = self.engine.store().feed(query, PAGE).await?;
+        events.retain(|event| event.seq <= newest);
         let any = !events.is_empty();
         for event in events.into_iter().rev() {
             self.ready.push_front(Item::Event(Arc::new(event)));
@@ -221,7 +221,7 @@ impl Follow {
         let (receiver, deltas) = self.engine.shared().feed.subscribe(self.session);
         self.receiver = receiver;
         self.ready.clear();
-        self.catch_up().await?;
+        self.catch_up(u64::MAX).await?;
         // Text that was returned in part is returned again from offset 0.
         self.returned_chars.clear();
         self.ready.extend(deltas.unwrap_or_default().into_iter().map(Item::Delta));
@@ -247,8 +247,10 @@ impl Follow {
         else {
             return Ok(false);
         };
-        if view.session.seq > self.last {
-            self.catch_up().await?;
+        // The text of a run of this process comes through the channel, before the events of its
+        // turn.
+        if view.session.seq > self.last && !here {
+            self.catch_up(u64::MAX).await?;
         }
         self.elsewhere = view.session.state == Activity::Running && !here;
         if self.elsewhere {

@@ -332,6 +332,10 @@ impl Engine {
         let here = self.shared().is_awake(session);
         match admission {
             Admission::Interrupt | Admission::Steer if here => self.shared().recheck(session),
+            Admission::Release => {
+                self.release(session);
+                self.wake(session);
+            }
             _ => self.wake(session),
         }
         // The message is accepted in any case; the next sweep tries again.

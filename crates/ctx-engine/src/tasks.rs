@@ -1,9 +1,9 @@
 //! Tasks across sessions, and the recorder of one session.
 
-use ctx_core::decide::{self, CommitRecord, Decided, Invocation, Needs, SessionView, TaskVerdict};
+use ctx_core::decide::{self, ClosedTask, CommitRecord, Decided, Invocation, Needs, SessionView};
 use ctx_core::id::{CommitId, SessionId, TaskId};
 use ctx_core::refusal::Refusal;
-use ctx_core::session::Origin;
+use ctx_core::session::{Activity, Origin};
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_store::{Due, Target};
@@ -132,33 +132,34 @@ impl Tasks<'_> {
         self,
         session: &str,
         message: Option<String>,
-    ) -> Result<TaskVerdict, Error> {
+    ) -> Result<ClosedTask, Error> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::confirm_task(view, message.as_deref(), invocation)
         };
-        self.pass_verdict(session, rule).await
+        self.close_task(session, rule).await
     }
 
     /// Seals the open task as abandoned, at once. A run that is open is cancelled.
     ///
     /// Fails if no task is open.
-    pub async fn abandon(
-        self,
-        session: &str,
-        reason: Option<String>,
-    ) -> Result<TaskVerdict, Error> {
+    pub async fn abandon(self, session: &str, reason: Option<String>) -> Result<ClosedTask, Error> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::abandon_task(view, reason.as_deref(), invocation)
         };
-        self.pass_verdict(session, rule).await
+        self.close_task(session, rule).await
     }
 
-    async fn pass_verdict(
+    async fn close_task(
         self,
         session: &str,
-        rule: impl Fn(&SessionView, &Invocation) -> Decided<TaskVerdict> + Send + 'static,
-    ) -> Result<TaskVerdict, Error> {
+        rule: impl Fn(&SessionView, &Invocation) -> Decided<ClosedTask> + Send + 'static,
+    ) -> Result<ClosedTask, Error> {
+        let before = self.engine.sessions().get(session).await?.session.state;
         let written = self.engine.decide(target(session), Needs::MESSAGE, Vec::new(), rule).await?;
+        let after = self.engine.sessions().get(session).await?.session.state;
+        if (before, after) == (Activity::Suspended, Activity::Idle) {
+            self.engine.release(written.session);
+        }
         // Messages that waited for a prompt about this task can be delivered now, and a run that
         // was cancelled has to end.
         self.engine.shared().recheck(written.session);

@@ -152,7 +152,7 @@ pub(crate) enum TaskClassifier {
     Provider,
 }
 
-/// An external program that classifies messages. If `command` is empty, the built-in rules do.
+/// An external program that classifies messages. An empty `command` selects the built-in one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Classifier {
@@ -172,7 +172,7 @@ impl Default for Store {
     }
 }
 
-/// After this time the built-in rules classify the message.
+/// After this time the built-in classifier decides.
 const CLASSIFIER_TIMEOUT: Span = Span(20_000);
 
 impl Config {

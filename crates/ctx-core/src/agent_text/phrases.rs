@@ -1,4 +1,4 @@
-//! Phrases by which agents offer, state that work is complete, or say that something is missing, in
+//! Phrases by which agents offer, state that work is complete, or mention missing work, in
 //! lower case.
 
 /// A sentence with one of these asks the user for a decision, also without a question mark.
@@ -159,7 +159,7 @@ pub(super) const OFFER: &[&str] = &[
     "haber ver",
 ];
 
-/// A polite closing sentence says nothing about the task.
+/// A polite closing sentence is not about the task.
 pub(super) const CLOSING: &[&str] = &[
     "let me know if you need anything else",
     "let me know if you need anything",
@@ -400,7 +400,7 @@ pub(super) const WROTE: &[&str] = &[
     "я закончил",
 ];
 
-/// A sentence with one of these says that something is missing, so nothing is complete.
+/// A sentence with one of these mentions missing work, so nothing is complete.
 pub(super) const MISSING: &[&str] = &[
     "not done",
     "not yet",

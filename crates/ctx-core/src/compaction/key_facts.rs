@@ -146,8 +146,8 @@ fn text_of(message: &Message) -> String {
     message.content.iter().filter_map(Part::searchable_text).collect::<Vec<_>>().join(" ")
 }
 
-/// The first message as one line. If the mark after it says that it was not answered, the line
-/// says so as well.
+/// The first message as one line. If the mark after it states that it was not answered, the line
+/// states it as well.
 fn with_remark(messages: &[&Message], max_chars: usize) -> String {
     let Some((message, rest)) = messages.split_first() else { return String::new() };
     let remark = rest.first().and_then(|next| remark(next)).unwrap_or_default();

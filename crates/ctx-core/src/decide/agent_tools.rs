@@ -56,6 +56,13 @@ impl AgentTool {
     }
 }
 
+/// Whether a tool only states where the task stands, so that its result is not work. Agents that
+/// use the tools over MCP put a prefix before the name.
+pub fn states_task(name: &str) -> bool {
+    let own = name.rsplit("__").next().unwrap_or(name);
+    matches!(AgentTool::named(own), Some(AgentTool::AskUser | AgentTool::FinishTask))
+}
+
 /// Why an agent's call of a tool is refused, in words for the agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each variant explains it")]
@@ -290,5 +297,15 @@ mod tests {
         let session = Session { fence: 7, ..session() };
         assert_eq!(check_fence(&session, 7), Ok(()));
         assert_eq!(check_fence(&session, 6), Err(Refusal::StaleWriter));
+    }
+
+    #[test]
+    fn only_the_tools_about_the_state_of_the_task_are_not_work() {
+        for name in ["ask_user", "finish_task", "mcp__ctx__finish_task"] {
+            assert!(states_task(name), "{name}");
+        }
+        for name in ["dispatch_to_agent", "write_file", "finish_task_list", ""] {
+            assert!(!states_task(name), "{name}");
+        }
     }
 }

@@ -13,12 +13,16 @@ use super::{Change, Decided, Event, Invocation, SessionView};
 /// Never fails; the signature is that of every rule.
 pub fn cancel(view: &SessionView, invocation: &Invocation) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
-    match view.session.state {
-        Activity::Idle => {}
-        Activity::Running => cancel_run(&mut changes),
-        Activity::Suspended => release(&mut changes),
-    }
+    cancel_or_release(&mut changes);
     Ok(changes.finish(()))
+}
+
+pub(super) fn cancel_or_release(changes: &mut SessionChanges<'_>) {
+    match changes.session.state {
+        Activity::Idle => {}
+        Activity::Running => cancel_run(changes),
+        Activity::Suspended => release(changes),
+    }
 }
 
 /// Marks the open run as cancelled by the user.

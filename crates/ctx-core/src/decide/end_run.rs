@@ -21,7 +21,7 @@ use super::{Change, Decided, Event, Invocation, SessionView, checkpoint, confirm
 /// Longest task summary that is taken from an agent's final text, in characters.
 const SUMMARY_MAX_CHARS: usize = 2000;
 
-/// Longest paragraph that is taken for a question alone, in characters.
+/// Longest paragraph that counts as a question alone, in characters.
 const QUESTION_MAX_CHARS: usize = 200;
 
 /// A run that has ended, as its process reports it.
@@ -198,7 +198,7 @@ fn summary(text: &str) -> String {
     text.trim().chars().take(SUMMARY_MAX_CHARS).collect()
 }
 
-/// The agent's final text asks something. What it says besides is recorded as work.
+/// The agent's final text asks something. The rest of it is recorded as work.
 fn ask_at_end(changes: &mut SessionChanges<'_>, text: &str, question: &str) -> Result<(), Refusal> {
     if let Some(answer) = answer_before(text, question) {
         let note = changes.tasks.note(format!("Answer: {}", summary(answer)));

@@ -18,6 +18,7 @@ mod cancel;
 mod checkpoint;
 mod choose;
 mod cleanup;
+mod close_task;
 mod collect_reports;
 mod confirm;
 mod create_session;
@@ -52,7 +53,6 @@ mod start;
 mod submit;
 mod suspend;
 mod task_changes;
-mod task_verdict;
 mod terminate_run;
 mod update_session;
 
@@ -65,7 +65,7 @@ pub use abort::abort;
 pub use add_compaction::{Compacted, NewCompaction, add_compaction};
 pub use agent_tools::{
     AgentTool, ToolRefusal, WorkerAgent, check_dispatch, check_fence, check_worker_dir, own_worker,
-    recipient, worker_agent,
+    recipient, states_task, worker_agent,
 };
 pub use answer::answer;
 pub use append_turn::append_turn;
@@ -75,6 +75,7 @@ pub use cancel::cancel;
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use choose::choose;
 pub use cleanup::cleanup;
+pub use close_task::{ClosedTask, abandon_task, confirm_task};
 pub use collect_reports::{WorkerReport, collect_reports, expects_more_reports};
 pub use confirm::confirm;
 pub use create_session::{create_session, default_label};
@@ -107,7 +108,6 @@ pub use set_state::{Moved, set_state};
 pub use start::start;
 pub use submit::{ClassifyMode, RunPolicy, Submit, SubmitTarget, submit};
 pub use suspend::suspend;
-pub use task_verdict::{TaskVerdict, abandon_task, confirm_task};
 pub use terminate_run::{
     RECOVERIES_MAX, TerminationCause, is_orphaned, recover_run, runs_again, terminate_run,
 };

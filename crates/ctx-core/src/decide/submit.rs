@@ -23,7 +23,7 @@ use super::session_changes::{RunHost, SessionChanges};
 use super::update_session::field;
 use super::{
     Accepted, Change, Decided, Decision, Event, Invocation, SessionView, Settings, choose,
-    create_session, notice, task_verdict,
+    close_task, create_session, notice,
 };
 
 /// Most client tools that one message may define.
@@ -136,7 +136,7 @@ pub(super) fn accept_message(
         return answer_waiting(changes, item, &suspension, run_host);
     }
     if human && let Some(command) = Command::of(&item.text()) {
-        let admission = task_verdict::carry_out(&mut changes, &command, item.clone())?;
+        let admission = close_task::carry_out(&mut changes, &command, item.clone())?;
         return Ok(accepted(changes, &item, admission));
     }
     if human

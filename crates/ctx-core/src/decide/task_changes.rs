@@ -368,7 +368,7 @@ impl<'a> TaskChanges<'a> {
     }
 
     /// Adds a turn with the notices that are left, if an agent works in the session. Where only the
-    /// work is recorded, its recorder is told about the commit. Returns the body of the turn.
+    /// work is recorded, the recorder returns the commit. Returns the body of the turn.
     fn append_notices(&mut self) -> Option<Named> {
         let mut session = self.view.session.clone();
         let messages = self.take_notices();

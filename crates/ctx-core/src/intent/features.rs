@@ -27,7 +27,7 @@ const WORD_LETTERS_MAX: usize = 20;
 /// Longest n-gram of letters.
 const NGRAM_LETTERS_MAX: usize = 6;
 
-/// The position of a feature in the message, for the explanation of a verdict.
+/// The position of a feature in the message, for the reason of a classification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The feature has no readable form.
@@ -223,7 +223,7 @@ impl Builder {
 
     fn punctuation(&mut self, text: &str, words: &Words) {
         let ends = |gap: Gap| words.list.iter().filter(|word| word.gap == gap).count().min(3);
-        let sentences = ends(Gap::NarrativeNote) + ends(Gap::Question);
+        let sentences = ends(Gap::Sentence) + ends(Gap::Question);
         let emoji = words.list.iter().any(|word| word.text.chars().all(is_emoji));
         let both_ends = [super::words::head(text), super::words::tail(text)];
         let has = |mark: &[char]| both_ends.iter().any(|end| end.contains(mark));

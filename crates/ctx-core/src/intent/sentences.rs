@@ -38,7 +38,7 @@ pub(super) const NEUTRAL: Mark = Mark::YES
 
 /// The kind of each sentence, in order.
 pub(super) fn sentences(words: &[Word]) -> Vec<SentenceKind> {
-    words.split_inclusive(|word| word.gap >= Gap::NarrativeNote).map(kind_of).collect()
+    words.split_inclusive(|word| word.gap >= Gap::Sentence).map(kind_of).collect()
 }
 
 /// Index of the first significant word, after greetings, thanks and approvals.

@@ -16,15 +16,15 @@ pub(super) fn explicit_topic(words: &Words) -> bool {
     let list = words.list.as_slice();
     opens_topic(&list[lead_index(list)..], Opening::Message)
         || list
-            .split_inclusive(|word| word.gap >= Gap::NarrativeNote)
+            .split_inclusive(|word| word.gap >= Gap::Sentence)
             .skip(1)
-            .any(|sentence| opens_topic(&sentence[lead_index(sentence)..], Opening::NarrativeNote))
+            .any(|sentence| opens_topic(&sentence[lead_index(sentence)..], Opening::Sentence))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Opening {
     Message,
-    NarrativeNote,
+    Sentence,
 }
 
 fn opens_topic(words: &[Word], opening: Opening) -> bool {
@@ -68,8 +68,8 @@ fn requested_now(list: &[Word]) -> Option<&[Word]> {
         return any(list, Mark::MAKE).then_some(&list[now.len..]);
     }
     let mut at = hit(list, 0, Mark::NOW)?.len;
-    while let Some(run_host) = hit(list, at, Mark::OPENER.or(Mark::POLITE)) {
-        at += run_host.len;
+    while let Some(found) = hit(list, at, Mark::OPENER.or(Mark::POLITE)) {
+        at += found.len;
     }
     hit(list, at, Mark::MAKE).map(|verb| &list[at + verb.len..])
 }

@@ -16,7 +16,7 @@ pub(super) enum Gap {
     /// A comma, a colon or a dash.
     Clause,
     /// A full stop, an exclamation mark or a newline.
-    NarrativeNote,
+    Sentence,
     /// A question mark ends the sentence.
     Question,
 }
@@ -49,7 +49,7 @@ impl Words {
         }
         let mut list = split(head(text));
         if let Some(last) = list.last_mut() {
-            last.gap = last.gap.max(Gap::NarrativeNote);
+            last.gap = last.gap.max(Gap::Sentence);
         }
         list.extend(split(tail(text)));
         Self { list, truncated: true }
@@ -120,7 +120,7 @@ fn kind(char: char, before: char, after: char) -> Kind {
         '.' if before.is_ascii_alphanumeric() && after.is_ascii_alphanumeric() => Kind::Letter,
         '_' => Kind::Letter,
         '?' | '؟' => Kind::Break(Gap::Question),
-        '.' | '!' | '。' | '\n' | '।' | '…' => Kind::Break(Gap::NarrativeNote),
+        '.' | '!' | '。' | '\n' | '।' | '…' => Kind::Break(Gap::Sentence),
         ',' | ';' | ':' | '、' | '،' | '؛' | '—' | '–' | '(' | ')' => {
             Kind::Break(Gap::Clause)
         }

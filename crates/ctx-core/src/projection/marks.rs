@@ -5,7 +5,7 @@
 use crate::message::{Message, Part, Role, Source};
 use crate::turn::Status;
 
-/// Stands between two messages of the user that are answered together.
+/// Separates two messages of the user that are answered together.
 pub const NEXT_MESSAGE: &str = "[Next message:]";
 /// Follows a message that ctx answered without the agent.
 const ANSWERED_BY_CTX: &str = "[ctx answered this message itself. It needs no further answer.]";
@@ -158,12 +158,12 @@ pub fn is_mark(message: &Message) -> bool {
         && matches!(message.content.as_slice(), [part] if is_mark_part(part))
 }
 
-/// Whether a mark says how a turn ended.
+/// Whether a mark states how a turn ended.
 pub fn states_end_of_turn(message: &Message) -> bool {
     is_mark(message) && text(message) != NEXT_MESSAGE
 }
 
-/// A remark for a line about a message of the user, if the mark after it says that it was not
+/// A remark for a line about a message of the user, if the mark after it states that it was not
 /// answered.
 pub fn remark(mark: &Message) -> Option<&'static str> {
     let text = text(mark);

@@ -1,7 +1,7 @@
 //! Adds the items of a provider's stream to the open turn.
 
 use ctx_core::agent_session::AgentSession;
-use ctx_core::decide::Event;
+use ctx_core::decide::{Event, states_task};
 use ctx_core::draft::Entry;
 use ctx_core::id::{MessageId, NoteId};
 use ctx_core::inbox::Item;
@@ -171,8 +171,11 @@ impl Runner<'_> {
             tool_call_id: id.clone(),
             is_error,
         });
-        let text = step::tool_note(self.draft.tool_name(&id), &content, is_error);
-        self.new.observed.push(step::Entry::Note { id: NoteId(Ulid::new()), text });
+        let name = self.draft.tool_name(&id);
+        if !states_task(name) {
+            let text = step::tool_note(name, &content, is_error);
+            self.new.observed.push(step::Entry::Note { id: NoteId(Ulid::new()), text });
+        }
         self.entry(Entry::ToolResult { id, content, is_error });
     }
 

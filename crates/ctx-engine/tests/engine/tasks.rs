@@ -23,7 +23,7 @@ use ctx_providers::scripted::{Action, Gate, Script, Scripted};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::harness::{Harness, seen, until};
+use crate::harness::{Harness, seen, tool, until};
 
 const TASK: &str = "Add retry logic to the HTTP client";
 const OTHER: &str = "new task: write a parser for dates";
@@ -130,6 +130,17 @@ async fn a_confirmation_is_delivered_and_seals_when_its_run_ends_without_work() 
 }
 
 #[tokio::test]
+async fn stating_again_that_the_task_is_finished_is_no_work() {
+    let bench = after("Done.").await;
+    let summary = json!({"summary": "Three tries."});
+    bench.provider.push(Script::new().call("c1", "finish_task", summary));
+    bench.provider.push(Script::new().say("You are welcome."));
+    bench.say("one", "looks good").await;
+    assert_eq!(state(&bench.settled("one").await), None);
+    assert_eq!(commits(&bench).await, [CommitType::Normal]);
+}
+
+#[tokio::test]
 async fn a_confirmed_task_is_running_again_if_the_agent_worked_on() {
     let bench = after("Done.").await;
     bench.provider.push(worked("I also ran the tests once more."));
@@ -204,6 +215,30 @@ async fn an_abort_during_a_run_ends_the_run_and_is_delivered() {
     assert_eq!(bench.endings("one").await, [cut, done, done], "the second is the notice");
     assert!(matches!(commits(&bench).await[..], [CommitType::Abandoned]));
     assert_eq!(bench.provider.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn abandoning_a_task_releases_what_its_session_waits_for() {
+    for by_message in [false, true] {
+        let bench = Harness::able();
+        bench.provider.push(Script::new().and(wrote()).call("c1", "client_tool", json!({})));
+        bench.tracked("one").await;
+        let overrides = Overrides { tools: vec![tool("client_tool")], ..Overrides::default() };
+        let message = NewMessage { overrides, ..NewMessage::text(TASK) };
+        bench.engine.messages().submit("one", message, None).await.expect("taken");
+        assert_eq!(bench.settled("one").await.session.state, Activity::Suspended);
+        if by_message {
+            bench.send("one", "/abandon").await;
+        } else {
+            bench.engine.tasks().abandon("one", None).await.expect("sealed");
+        }
+        let info = bench.settled("one").await;
+        assert_eq!((info.session.state, state(&info)), (Activity::Idle, None));
+        assert!(info.suspensions.is_empty());
+        let (cancelled, done) = (turn::Status::Cancelled, turn::Status::Completed);
+        assert_eq!(bench.endings("one").await, [cancelled, done], "the second is the notice");
+        bench.verify().await;
+    }
 }
 
 #[tokio::test]

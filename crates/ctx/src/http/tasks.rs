@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use ctx_engine::Order;
-use ctx_engine::core::decide::TaskVerdict;
+use ctx_engine::core::decide::ClosedTask;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -87,12 +87,9 @@ pub(super) struct TaskAndCommit {
     commit: Value,
 }
 
-impl From<TaskVerdict> for TaskAndCommit {
-    fn from(verdict: TaskVerdict) -> Self {
-        Self {
-            task: Task::from(&verdict.task),
-            commit: commit_json::commit_record(&verdict.commit),
-        }
+impl From<ClosedTask> for TaskAndCommit {
+    fn from(closed: ClosedTask) -> Self {
+        Self { task: Task::from(&closed.task), commit: commit_json::commit_record(&closed.commit) }
     }
 }
 

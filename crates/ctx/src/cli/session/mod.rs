@@ -5,6 +5,7 @@
 mod answer;
 mod archive;
 mod cancel;
+mod close_task;
 mod compact;
 mod delete;
 mod diff;
@@ -19,7 +20,6 @@ mod rewind;
 mod send;
 mod show;
 mod tail;
-mod task_verdict;
 mod tree;
 
 pub(super) mod live_printer;
@@ -81,11 +81,11 @@ pub(super) enum Verb {
     /// Cancel the run, or release what the session waits for
     Cancel(cancel::Args),
     /// Confirm the open task and seal it, without a run
-    Confirm(task_verdict::ConfirmArgs),
+    Confirm(close_task::ConfirmArgs),
     /// Abandon the open task, cancel its run and seal it
-    Abandon(task_verdict::AbandonArgs),
+    Abandon(close_task::AbandonArgs),
     /// Reopen the task that was sealed last
-    Reopen(task_verdict::ReopenArgs),
+    Reopen(close_task::ReopenArgs),
     /// Delete a session permanently
     Delete(delete::Args),
     /// List, withdraw, edit or move waiting messages
@@ -111,9 +111,9 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
         Verb::Archive(args) => archive::archive(context, &args).await,
         Verb::Unarchive(args) => archive::unarchive(context, &args).await,
         Verb::Cancel(args) => cancel::run(context, &args).await,
-        Verb::Confirm(args) => task_verdict::confirm(context, args).await,
-        Verb::Abandon(args) => task_verdict::abandon(context, args).await,
-        Verb::Reopen(args) => task_verdict::reopen(context, args).await,
+        Verb::Confirm(args) => close_task::confirm(context, args).await,
+        Verb::Abandon(args) => close_task::abandon(context, args).await,
+        Verb::Reopen(args) => close_task::reopen(context, args).await,
         Verb::Delete(args) => delete::run(context, &args).await,
         Verb::Inbox(args) => inbox::run(context, &args).await,
     }

@@ -3,7 +3,7 @@
 
 mod records;
 mod table;
-mod verdicts;
+mod task_routes;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -1,9 +1,10 @@
-//! The user's explicit word on the task: done or abandoned, by a command in a message, a button or
-//! a verb. The task is sealed at once, without a run (design section 7).
+//! Close the open task on the user's request: as complete or as abandoned, by a command in a
+//! message, a button or a verb. The task is sealed at once, without a run (design section 7).
 
 use crate::command::{Command, HELP};
 use crate::inbox::{Admission, Item};
 use crate::refusal::Refusal;
+use crate::session::Activity;
 use crate::task::Task;
 
 use super::session_changes::SessionChanges;
@@ -13,10 +14,10 @@ use super::{CommitRecord, Decided, Invocation, SessionView, abort, cancel, seal}
 /// The answer to `/done` and `/abandon` if there is nothing to seal.
 const NO_TASK: &str = "No task is open in this session.";
 
-/// A task that was sealed by the user's word.
+/// A task that the user closed, and its commit.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "field names are self-explanatory")]
-pub struct TaskVerdict {
+pub struct ClosedTask {
     pub task: Task,
     pub commit: CommitRecord,
 }
@@ -28,32 +29,32 @@ pub fn confirm_task(
     view: &SessionView,
     message: Option<&str>,
     invocation: &Invocation,
-) -> Decided<TaskVerdict> {
+) -> Decided<ClosedTask> {
     let message = message.map(|message| text("message", message)).transpose()?;
     let mut changes = SessionChanges::new(view, invocation);
     seal::declare_done(&mut changes.tasks, message)?;
-    verdict(changes)
+    closed(changes)
 }
 
-/// Seals the open task as abandoned. A run that is open is cancelled.
+/// Seals the open task as abandoned. A run that is open is cancelled, a suspension is released.
 ///
 /// Fails if no task is open, or the reason is empty or too long.
 pub fn abandon_task(
     view: &SessionView,
     reason: Option<&str>,
     invocation: &Invocation,
-) -> Decided<TaskVerdict> {
+) -> Decided<ClosedTask> {
     let reason = reason.map(|reason| text("reason", reason)).transpose()?;
     let mut changes = SessionChanges::new(view, invocation);
     abort::abandon(&mut changes.tasks, reason.as_deref())?;
-    cancel::cancel_run(&mut changes);
-    verdict(changes)
+    cancel::cancel_or_release(&mut changes);
+    closed(changes)
 }
 
-fn verdict(changes: SessionChanges<'_>) -> Decided<TaskVerdict> {
+fn closed(changes: SessionChanges<'_>) -> Decided<ClosedTask> {
     let sealed = changes.tasks.ended().cloned().zip(changes.tasks.commit().cloned());
     let (task, commit) = sealed.ok_or(Refusal::NoTask)?;
-    Ok(changes.finish(TaskVerdict { task, commit }))
+    Ok(changes.finish(ClosedTask { task, commit }))
 }
 
 /// Carries out a command that was sent as a message. Its turn holds the message and the reply.
@@ -69,10 +70,12 @@ pub(super) fn carry_out(
         Command::Done { message } => seal::declare_done(&mut changes.tasks, message.clone())?,
         Command::Abandon { reason } => {
             abort::abandon(&mut changes.tasks, reason.as_deref())?;
-            if changes.run.is_some() {
-                cancel::cancel_run(changes);
-                admission = Admission::Interrupt;
-            }
+            admission = match changes.session.state {
+                Activity::Idle => Admission::Run,
+                Activity::Running => Admission::Interrupt,
+                Activity::Suspended => Admission::Release,
+            };
+            cancel::cancel_or_release(changes);
         }
     }
     changes.turn_without_run(vec![item]);

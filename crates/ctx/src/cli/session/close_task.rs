@@ -1,6 +1,6 @@
-//! `ctx session confirm`, `abandon` and `reopen`: the user's word on the open task of a session.
+//! `ctx session confirm`, `abandon` and `reopen`: the user closes or reopens the task of a session.
 
-use ctx_engine::core::decide::{CommitRecord, TaskVerdict};
+use ctx_engine::core::decide::{ClosedTask, CommitRecord};
 use ctx_engine::core::id::CommitId;
 use ctx_engine::core::object::Kind;
 use ctx_engine::core::task::Task;
@@ -61,8 +61,8 @@ pub(super) async fn reopen(context: &Context, args: ReopenArgs) -> Result<(), Pr
     )
 }
 
-fn print(context: &Context, verdict: &TaskVerdict) -> Result<(), Problem> {
-    let TaskVerdict { task, commit } = verdict;
+fn print(context: &Context, closed: &ClosedTask) -> Result<(), Problem> {
+    let ClosedTask { task, commit } = closed;
     context.out.print(
         || json!({"task": task_json::task(task), "commit": commit_json::commit_record(commit)}),
         || sealed(task, commit),
