@@ -187,7 +187,7 @@ fn allowed(state: Option<StateName>) -> [bool; CLASSES] {
 /// Least probability with which a message abandons the task. Work that is wanted is worth more than
 /// a task that stays open.
 const ABANDON_MIN: f32 = 0.7;
-/// Least probability with which a message confirms a task that waits for the user's verdict.
+/// Least probability with which a message confirms a task that waits for the user.
 const CONFIRM_MIN: f32 = 0.3;
 /// Below this probability a message is unclear.
 const CLEAR_MIN: f32 = 0.1;

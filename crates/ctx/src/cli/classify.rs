@@ -44,10 +44,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         question: args.question.as_deref().or(asked),
         task: args.task.as_deref().or(description),
     };
-    let verdict = classify(&message, &situation);
+    let classification = classify(&message, &situation);
     context.out.print(
-        || json!({"intent": verdict.intent, "reason": verdict.reason}),
-        || format!("{}: {}", verdict.intent.name(), verdict.reason),
+        || json!({"intent": classification.intent, "reason": classification.reason}),
+        || format!("{}: {}", classification.intent.name(), classification.reason),
     )
 }
 

@@ -1,13 +1,16 @@
 //! Dialogues in a session that tracks tasks: the agent receives every message of the user exactly
 //! once and in order, and the task moves as design section 7 says (R60–R84).
+//!
+//! `table.json` has ten dialogues, and the state of the task and the commits after each message.
+//! The tests with real agents (`tests/agents`) use the same table.
 
 mod records;
-mod table;
 mod task_routes;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::harness::agent_server::AgentServer;
@@ -16,55 +19,53 @@ use crate::harness::model_server::{ModelServer, completion, json_response, tool_
 use crate::harness::server::Server;
 
 /// A message of the user, by what ctx does with it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Message {
     /// It is delivered.
-    To(&'static str),
+    To(String),
     /// ctx answers it.
-    Command(&'static str),
+    Command(String),
     /// It opens a question with two choices and is delivered after the choice.
-    Held(&'static str),
+    Held(String),
     /// It chooses; the message before it is delivered.
-    Choice(&'static str),
+    Choice(String),
 }
 
 /// What the agent does with a message.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
 enum Reply {
-    Says(&'static str),
+    Says(String),
     /// It uses a tool before it says this.
-    Works(&'static str),
+    Works(String),
     Fails,
     /// It receives nothing.
     Nothing,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 struct Row {
     message: Message,
     reply: Reply,
     /// The state of the task after the run; none if no task is open.
-    state: Option<&'static str>,
+    state: Option<String>,
     /// The types of the commits that the row adds.
-    commits: &'static [&'static str],
+    commits: Vec<String>,
 }
 
-fn row(
-    message: Message,
-    reply: Reply,
-    state: Option<&'static str>,
-    commits: &'static [&'static str],
-) -> Row {
-    Row { message, reply, state, commits }
-}
-
+#[derive(Deserialize)]
 struct Dialogue {
-    name: &'static str,
+    name: String,
     rows: Vec<Row>,
 }
 
+fn dialogues() -> Vec<Dialogue> {
+    serde_json::from_str(include_str!("table.json")).expect("a table")
+}
+
 impl Message {
-    const fn text(self) -> &'static str {
+    fn text(&self) -> &str {
         match self {
             Self::To(text) | Self::Command(text) | Self::Held(text) | Self::Choice(text) => text,
         }
@@ -73,7 +74,7 @@ impl Message {
 
 impl Dialogue {
     /// The messages that the agent receives, in order.
-    fn delivered(&self) -> Vec<&'static str> {
+    fn delivered(&self) -> Vec<&str> {
         let reaches = |row: &&Row| matches!(row.message, Message::To(_) | Message::Held(_));
         self.rows.iter().filter(reaches).map(|row| row.message.text()).collect()
     }
@@ -85,7 +86,7 @@ trait Agent {
     /// Tools that are offered with each message.
     fn tools(&self) -> Option<Value>;
     /// Sets what it does with the next message.
-    fn prepare(&self, reply: Reply);
+    fn prepare(&self, reply: &Reply);
     /// How many requests it has received.
     fn received(&self) -> usize;
 }
@@ -120,22 +121,22 @@ fn play(agent: &impl Agent, label: &str, dialogue: &Dialogue) {
     for row in &dialogue.rows {
         let here = format!("{}: {row:?}", dialogue.name);
         let before = agent.received();
-        agent.prepare(row.reply);
+        agent.prepare(&row.reply);
         let mut body = json!({"text": row.message.text()});
         if let Some(tools) = agent.tools() {
             body["tools"] = tools;
         }
         let sent = client.post(&format!("/api/sessions/{label}/messages"), &body);
         assert_eq!(sent.status, 202, "{here}: {}", sent.body);
-        expected.extend(row.commits.iter().map(|&name| name.to_owned()));
+        expected.extend(row.commits.iter().cloned());
         if row.commits == ["abandoned"] {
             // At once, and not when the run ends.
             let now: Vec<_> = commits(&client, &session).into_iter().map(|it| it.1).collect();
             assert_eq!(now, expected, "{here}");
             assert_eq!(task_state(&client, label), None, "{here}");
         }
-        settle(&client, label, row, &here);
-        assert_eq!(task_state(&client, label).as_deref(), row.state, "{here}");
+        settle(&client, label, matches!(row.message, Message::Held(_)), &here);
+        assert_eq!(task_state(&client, label), row.state, "{here}");
         let now: Vec<_> = commits(&client, &session).into_iter().map(|it| it.1).collect();
         assert_eq!(now, expected, "{here}");
         if row.reply == Reply::Nothing {
@@ -147,8 +148,9 @@ fn play(agent: &impl Agent, label: &str, dialogue: &Dialogue) {
     assert_transcript(&client, label, &session, dialogue);
 }
 
-/// Waits for the end of the run, and gives the results of tools on the way.
-fn settle(client: &Client, label: &str, row: &Row, here: &str) {
+/// Waits for the end of the run, and gives the results of tools on the way. `asks`: whether ctx
+/// asks about the message.
+fn settle(client: &Client, label: &str, asks: bool, here: &str) {
     let mut info = client.settled(label);
     while info["state"] == "suspended" {
         let asked = &info["suspensions"][0];
@@ -160,8 +162,7 @@ fn settle(client: &Client, label: &str, row: &Row, here: &str) {
         client.post(&format!("/api/sessions/{label}/resume"), &body).is(202);
         info = client.settled(label);
     }
-    let asks = !info["pending_prompt"].is_null();
-    assert_eq!(asks, matches!(row.message, Message::Held(_)), "{here}: {info}");
+    assert_eq!(info["pending_prompt"].is_null(), !asks, "{here}: {info}");
     assert_eq!(info["state"], "idle", "{here}: {info}");
 }
 
@@ -173,8 +174,8 @@ fn assert_transcript(client: &Client, label: &str, session: &Value, dialogue: &D
     let users: Vec<String> = users.map(text_of).collect();
     // A message that was held is in the transcript where it was delivered.
     let is_delivered = |text: &&String| {
-        dialogue.rows.iter().all(|row| match row.message {
-            Message::Command(other) | Message::Choice(other) => other != text.as_str(),
+        dialogue.rows.iter().all(|row| match &row.message {
+            Message::Command(other) | Message::Choice(other) => other != *text,
             Message::To(_) | Message::Held(_) => true,
         })
     };
@@ -256,7 +257,7 @@ impl Agent for Model {
             "parameters": {"type": "object"}}]))
     }
 
-    fn prepare(&self, reply: Reply) {
+    fn prepare(&self, reply: &Reply) {
         let mut responses = self.responses.lock().expect("no panic");
         assert!(responses.is_empty(), "a response was not requested: {responses:?}");
         responses.extend(match reply {
@@ -277,7 +278,7 @@ impl Agent for Model {
 #[test]
 fn a_model_receives_every_message_once_and_the_task_moves_as_designed() {
     let model = Model::start();
-    for (n, dialogue) in table::dialogues().iter().enumerate() {
+    for (n, dialogue) in dialogues().iter().enumerate() {
         let label = format!("d{n}");
         model.session(&label);
         play(&model, &label, dialogue);
@@ -300,7 +301,7 @@ impl Agent for AgentServer {
         None
     }
 
-    fn prepare(&self, reply: Reply) {
+    fn prepare(&self, reply: &Reply) {
         match reply {
             Reply::Says(text) => self.next_steps(&format!("say {text}")),
             Reply::Works(text) => self.next_steps(&format!("run make; say {text}")),
@@ -317,7 +318,7 @@ impl Agent for AgentServer {
 #[test]
 fn an_agent_receives_every_message_once_and_the_task_moves_as_designed() {
     let agent = AgentServer::new("");
-    for (n, dialogue) in table::dialogues().iter().enumerate() {
+    for (n, dialogue) in dialogues().iter().enumerate() {
         let label = format!("d{n}");
         agent.session(&label, true);
         let before = agent.received();

@@ -1,36 +1,37 @@
-//! The user's explicit word on a task, over HTTP and on the command line; and messages that ctx
-//! asks about first.
+//! Tasks that the user confirms, abandons and reopens, over HTTP and on the command line; messages
+//! that ctx asks about first; messages that the model of a provider classifies.
 
 use serde_json::{Value, json};
 
-use super::{Agent, Message, Model, Reply, commits, row, settle, task_state, text_of};
+use super::{Agent, Model, Reply, commits, settle, task_state, text_of};
 use crate::harness::ctx;
+use crate::harness::model_server::completion;
 
 /// Sends a message and waits until the session has settled.
-fn say(model: &Model, label: &str, message: Message, reply: Reply) {
+fn say(model: &Model, label: &str, text: &str, reply: &Reply) {
     model.prepare(reply);
-    let body = json!({"text": message.text(), "tools": model.tools()});
+    let body = json!({"text": text, "tools": model.tools()});
     model.server.post(&format!("/api/sessions/{label}/messages"), &body).is(202);
-    settle(&model.client(), label, &row(message, reply, None, &[]), message.text());
+    settle(&model.client(), label, *reply == Reply::Nothing, text);
 }
 
 /// A session whose task is running and has work.
 fn working(model: &Model, label: &str) {
     model.session(label);
-    let reply = Reply::Works("I am still looking at the timeouts.");
-    say(model, label, Message::To("Add a retry to the client"), reply);
+    let reply = Reply::Works("I am still looking at the timeouts.".to_owned());
+    say(model, label, "Add a retry to the client", &reply);
     assert_eq!(task_state(&model.client(), label).as_deref(), Some("running"));
 }
 
 /// Compares a document with a task and its commit to what the server reads.
 #[track_caller]
-fn assert_sealed(model: &Model, verdict: &Value, name: &str, message: &str) {
-    let (task, commit) = (&verdict["task"], &verdict["commit"]);
-    assert_eq!(task["description"], "Add a retry to the client", "{verdict}");
+fn assert_sealed(model: &Model, closed: &Value, name: &str, message: &str) {
+    let (task, commit) = (&closed["task"], &closed["commit"]);
+    assert_eq!(task["description"], "Add a retry to the client", "{closed}");
     assert_eq!(
         (&commit["commit_type"]["name"], &commit["message"], &commit["task"]),
         (&json!(name), &json!(message), &task["id"]),
-        "{verdict}"
+        "{closed}"
     );
     let id = commit["id"].as_str().expect("an id");
     assert_eq!(model.server.read(&format!("/api/commits/{id}")), *commit);
@@ -122,15 +123,39 @@ fn ctx_asks_about_an_unclear_message_only_if_it_is_configured_so() {
         let label = format!("s-{choice}");
         working(&model, &label);
         let requests = model.received();
-        say(&model, &label, Message::Held("hmm"), Reply::Nothing);
+        say(&model, &label, "hmm", &Reply::Nothing);
         let info = model.server.read(&format!("/api/sessions/{label}"));
         assert_eq!(info["pending_prompt"]["kind"], "unclear", "{info}");
         assert_eq!(model.received(), requests, "it is held");
-        say(&model, &label, Message::Choice(choice), Reply::Says("I see."));
+        say(&model, &label, choice, &Reply::Says("I see.".to_owned()));
         assert_eq!(model.received(), requests + 1, "{delivered_to}");
         let request = model.newest_request();
         assert_eq!(request.last().map(String::as_str), Some("hmm"), "{request:?}");
         let sealed = commits(&model.client(), &info["id"]).len();
         assert_eq!(sealed, commit.map_or(0, |()| 1), "{delivered_to}");
     }
+}
+
+#[test]
+fn the_model_of_the_default_provider_classifies_messages_if_it_is_configured_so() {
+    let model = Model::configured("[tasks]\nclassifier = \"provider\"\n");
+    working(&model, "s");
+    let answers = |texts: &[&str]| {
+        let mut responses = model.responses.lock().expect("no panic");
+        responses.extend(texts.iter().map(|text| completion(text)));
+    };
+    // The built-in classifier takes this for a change.
+    let text = "put the kettle on";
+    answers(&["E) abandon", "All right."]);
+    let path = "/api/sessions/s/messages";
+    model.server.post(path, &json!({"text": text})).is(202);
+    settle(&model.client(), "s", false, text);
+    let requests = model.models.requests();
+    let [.., asked, run] = requests.as_slice() else { panic!("{}", requests.len()) };
+    assert!(asked.body.to_string().contains("Answer with one letter"), "{}", asked.body);
+    assert!(!run.body.to_string().contains("Answer with one letter"), "{}", run.body);
+    assert_eq!(model.newest_request().last().map(String::as_str), Some(text));
+    assert_eq!(task_state(&model.client(), "s"), None);
+    let session = model.server.read("/api/sessions/s")["id"].clone();
+    assert_eq!(commits(&model.client(), &session)[0].1, "abandoned");
 }
