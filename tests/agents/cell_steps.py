@@ -56,10 +56,11 @@ def text_of(turn):
 
 
 def settle(session, kind):
-    """Answers each suspension with an option of this kind until the run ends. Returns their number."""
+    """Answers each suspension with an option of this kind until the run ends or ctx asks. Returns their number."""
     asked = 0
+    settled = lambda info: info["state"] == "suspended" or (info["state"] == "idle" and (info["pending_prompt"] or not info["waiting"]))
     while True:
-        info = session.wait("idle or suspended", lambda info: info["state"] == "suspended" or (info["state"] == "idle" and not info["waiting"]))
+        info = session.wait("idle or suspended", settled)
         if info["state"] == "idle":
             return asked
         choose(session, info["suspension"], kind)

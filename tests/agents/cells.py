@@ -6,6 +6,7 @@ After each cell the newest request to the model contains every user text once, a
 import json
 import time
 
+from dialogue_cells import dialogues
 from permission_cells import cancel_asking, kill_asking, permission
 from process_end_cells import idle, kill_agent, kill_child, kill_ctx, kill_idle, kill_working, resume
 from fake_model import answer_to
@@ -167,6 +168,7 @@ ALL = {
     "idle": idle,
     "two": two,
     "fork": fork,
+    "dialogues": dialogues,
 }
 
 # Shorter timeouts of ctx for some cells.

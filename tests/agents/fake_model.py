@@ -60,7 +60,7 @@ class Model:
     def __init__(self):
         self.side = lambda request: None
         self.lock = threading.Condition()
-        self.requests, self.scripts = [], {}
+        self.requests, self.scripts, self.next = [], {}, None
         self.log = None
         handler = type("Handler", (Handler,), {"model": self})
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -73,7 +73,7 @@ class Model:
     def begin(self, path, side):
         """Starts a new cell: clears the records, logs to `path`. `side` answers requests outside the conversation."""
         with self.lock:
-            self.requests, self.scripts, self.side = [], {}, side
+            self.requests, self.scripts, self.next, self.side = [], {}, None, side
             if self.log:
                 self.log.close()
             self.log = open(path, "w", encoding="utf-8")
@@ -81,6 +81,12 @@ class Model:
     def script(self, mark, *answers):
         with self.lock:
             self.scripts[mark] = list(answers)
+
+    def script_next(self, *answers):
+        """The answers to the next requests of the conversation, whatever they contain. All earlier ones must be used."""
+        with self.lock:
+            assert not self.next, f"the agent did not request {self.next}"
+            self.next = list(answers)
 
     def record(self, path, headers, body):
         wire, _ = wire_formats.of(path)
@@ -104,6 +110,8 @@ class Model:
             waiting = self.scripts.get(request.marker)
             if not self.is_conversation(request):
                 return self.side(request) or default
+            if self.next:
+                return self.next.pop(0)
             return waiting.pop(0) if waiting else default
 
     def is_conversation(self, request):
