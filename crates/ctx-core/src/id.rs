@@ -190,6 +190,8 @@ ulid_id! {
     NoteId,
     /// Id of a durable question with two choices.
     PromptId,
+    /// Id of a person, agent or service.
+    EntityId,
     /// Id of one attempt of a provider to produce a turn.
     RunId,
     /// Id of something that a session waits for.

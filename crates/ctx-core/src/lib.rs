@@ -31,6 +31,7 @@ pub mod decide;
 pub mod draft;
 pub mod history_text;
 pub mod id;
+pub mod identity;
 pub mod image;
 pub mod inbox;
 pub mod intent;

@@ -1,0 +1,246 @@
+//! Who sends a message: entities, their identities on channels, and the envelope of a message that
+//! comes from a channel (R118–R143).
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::EntityId;
+use crate::time::Timestamp;
+
+/// Maximum length of each text of an envelope and of an identity.
+pub const FIELD_MAX_BYTES: usize = 255;
+
+/// What an entity is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub enum EntityKind {
+    #[default]
+    Person,
+    Agent,
+    Service,
+}
+
+/// A person, agent or service that sends messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
+pub struct Entity {
+    pub id: EntityId,
+    pub kind: EntityKind,
+    pub name: String,
+    /// What the entity is to the owner, for example `family`. Policies can match it.
+    pub relationship: Option<String>,
+    /// Whether the entity owns this store.
+    pub owner: bool,
+    /// The entity that this one was merged into. It has no identities any more.
+    pub merged_into: Option<EntityId>,
+    pub created_at: Timestamp,
+}
+
+/// An address on a channel. At most one entity has it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
+pub struct Address {
+    pub channel: String,
+    /// The account of ctx on the channel, where it has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<String>,
+    pub sender_id: String,
+}
+
+/// An address of an entity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
+    #[serde(flatten)]
+    pub address: Address,
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
+    pub entity: EntityId,
+    /// Whether the link is verified. A sender with a link that is only claimed stays unknown.
+    pub verified: bool,
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
+    pub linked_at: Timestamp,
+}
+
+/// The type of a principal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub enum PrincipalType {
+    Owner,
+    Known,
+    Unknown,
+    System,
+    Webhook,
+    Agent,
+}
+
+/// The sender of a message, as far as the store knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
+pub struct Principal {
+    #[serde(rename = "type")]
+    pub kind: PrincipalType,
+    pub entity_id: Option<EntityId>,
+    pub name: Option<String>,
+    pub relationship: Option<String>,
+}
+
+impl Principal {
+    /// A sender that no entity is linked to.
+    pub fn unknown(name: Option<String>) -> Self {
+        Self { kind: PrincipalType::Unknown, entity_id: None, name, relationship: None }
+    }
+
+    /// The sender that a verified identity of this entity belongs to.
+    pub fn of(entity: &Entity) -> Self {
+        let kind = match entity.kind {
+            _ if entity.owner => PrincipalType::Owner,
+            EntityKind::Person => PrincipalType::Known,
+            EntityKind::Agent => PrincipalType::Agent,
+            EntityKind::Service => PrincipalType::System,
+        };
+        Self {
+            kind,
+            entity_id: Some(entity.id),
+            name: Some(entity.name.clone()),
+            relationship: entity.relationship.clone(),
+        }
+    }
+}
+
+/// Where on a channel a message was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the other variants are named after what they are")]
+pub enum PeerKind {
+    /// A direct message.
+    #[default]
+    Dm,
+    Group,
+    Channel,
+}
+
+/// The envelope of a message from a channel (the requirements' Delivery).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
+pub struct Envelope {
+    pub channel: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account_id: Option<String>,
+    pub sender_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_name: Option<String>,
+    #[serde(default)]
+    pub peer_kind: PeerKind,
+    /// The group or channel; for a direct message where the answer goes, if not to the sender.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<String>,
+    /// The message on the channel that this one answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_to_id: Option<String>,
+}
+
+impl Envelope {
+    /// The address of the sender.
+    pub fn address(&self) -> Address {
+        Address {
+            channel: self.channel.clone(),
+            account_id: self.account_id.clone(),
+            sender_id: self.sender_id.clone(),
+        }
+    }
+}
+
+impl Address {
+    /// The address as one text: `channel:sender_id`, or `channel/account_id:sender_id`. Different
+    /// addresses have different keys.
+    pub fn key(&self) -> String {
+        let channel = channel_key(&self.channel, self.account_id.as_deref());
+        format!("{channel}:{}", escape(&self.sender_id))
+    }
+}
+
+/// A channel as a part of a key, with the account of ctx if it has several.
+pub fn channel_key(channel: &str, account_id: Option<&str>) -> String {
+    match account_id {
+        Some(account) => format!("{}/{}", escape(channel), escape(account)),
+        None => escape(channel),
+    }
+}
+
+/// Percent-encodes the characters that have a meaning in labels, white space and control
+/// characters, so that a value never forms more than one part of a label.
+pub fn escape(value: &str) -> String {
+    let mut escaped = String::with_capacity(value.len());
+    for char in value.chars() {
+        if matches!(char, ':' | '/' | '%' | '~') || char.is_whitespace() || char.is_control() {
+            for byte in char.encode_utf8(&mut [0; 4]).bytes() {
+                escaped.push_str(&format!("%{byte:02X}"));
+            }
+        } else {
+            escaped.push(char);
+        }
+    }
+    escaped
+}
+
+/// The value that [`escape`] encoded. `None` if the text is not the result of `escape`.
+pub fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, more)) = rest.split_first() {
+        rest = more;
+        if first == b'%' {
+            let digits = std::str::from_utf8(more.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &more[2..];
+        } else {
+            bytes.push(first);
+        }
+    }
+    let value = String::from_utf8(bytes).ok()?;
+    (escape(&value) == text).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_with_separators_are_encoded() {
+        for (value, escaped) in [
+            ("mom", "mom"),
+            ("@mom:example.org", "@mom%3Aexample.org"),
+            ("a/b%c d\n~", "a%2Fb%25c%20d%0A%7E"),
+            ("中\u{3000}文", "中%E3%80%80文"),
+        ] {
+            assert_eq!(escape(value), escaped);
+            assert_eq!(unescape(escaped).as_deref(), Some(value));
+        }
+        for wrong in ["a:b", "%", "%2", "%zz", "%41", "%3a", "%FF", "a b"] {
+            assert_eq!(unescape(wrong), None, "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn different_addresses_have_different_keys(
+            a in "[a-c:/%~ ]{1,4}", b in "[a-c:/%~ ]{1,4}", c in "[a-c:/%~ ]{1,4}",
+            d in "[a-c:/%~ ]{1,4}", e in "[a-c:/%~ ]{1,4}", f in "[a-c:/%~ ]{1,4}",
+            accounts in (any::<bool>(), any::<bool>()),
+        ) {
+            let address = |channel: String, account: String, sender_id: String, has: bool| Address {
+                channel,
+                account_id: has.then_some(account),
+                sender_id,
+            };
+            let one = address(a, b, c, accounts.0);
+            let other = address(d, e, f, accounts.1);
+            prop_assert_eq!(one == other, one.key() == other.key());
+        }
+    }
+}
