@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::MessageId;
+use crate::identity::Envelope;
 use crate::intent::Intent;
 use crate::message::{Part, Source};
 use crate::session::Activity;
@@ -161,6 +162,9 @@ pub struct Overrides {
     /// changes no task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_worker: Option<String>,
+    /// The envelope of a message from a channel. The answer goes to where the message was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub envelope: Option<Envelope>,
 }
 
 /// A message in the inbox.
