@@ -2,6 +2,7 @@
 
 use ctx_core::decide::{self, ClassifyMode, Delivered, Settings, Submit, SubmitTarget};
 use ctx_core::id::MessageId;
+use ctx_core::identity::{Envelope, PeerKind};
 use ctx_core::inbox::{self, Item, ItemState, Mode, OverflowPolicy, Overrides};
 use ctx_core::message::{Part, Source};
 use ctx_core::object::{Named, Object};
@@ -48,6 +49,16 @@ pub(crate) async fn a_waiting_message_reads_back_as_it_was_sent(backend: &impl B
         model: Some("small".to_owned()),
         tools: vec![],
         from_worker: Some("worker:one".to_owned()),
+        envelope: Some(Envelope {
+            channel: "irc".to_owned(),
+            account_id: None,
+            sender_id: "mom".to_owned(),
+            sender_name: None,
+            peer_kind: PeerKind::Group,
+            peer_id: Some("#home".to_owned()),
+            thread_id: None,
+            reply_to_id: None,
+        }),
     };
     for (n, source) in
         [Source::Agent, Source::Timer, Source::Trigger, Source::Webhook, Source::Event]
