@@ -1,9 +1,13 @@
 //! Who sends a message: entities, their identities on channels, and the envelope of a message that
 //! comes from a channel (R118–R143).
 
+pub mod merge;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::EntityId;
+use crate::refusal::Refusal;
+use crate::text_limits::BadText;
 use crate::time::Timestamp;
 
 /// Maximum length of each text of an envelope and of an identity.
@@ -144,6 +148,23 @@ pub struct Envelope {
 }
 
 impl Envelope {
+    /// Checks that no text is empty or too long.
+    ///
+    /// Fails with the name of the field.
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.address().check()?;
+        let texts = [
+            ("sender_name", &self.sender_name),
+            ("peer_id", &self.peer_id),
+            ("thread_id", &self.thread_id),
+            ("reply_to_id", &self.reply_to_id),
+        ];
+        for (what, text) in texts {
+            text.as_deref().map(|text| check_field(what, text)).transpose()?;
+        }
+        Ok(())
+    }
+
     /// The address of the sender.
     pub fn address(&self) -> Address {
         Address {
@@ -155,12 +176,36 @@ impl Envelope {
 }
 
 impl Address {
+    /// Checks that no part is empty or too long.
+    ///
+    /// Fails with the name of the part.
+    pub fn check(&self) -> Result<(), Refusal> {
+        check_field("channel", &self.channel)?;
+        check_field("sender_id", &self.sender_id)?;
+        self.account_id.as_deref().map(|id| check_field("account_id", id)).transpose()?;
+        Ok(())
+    }
+
     /// The address as one text: `channel:sender_id`, or `channel/account_id:sender_id`. Different
     /// addresses have different keys.
     pub fn key(&self) -> String {
         let channel = channel_key(&self.channel, self.account_id.as_deref());
         format!("{channel}:{}", escape(&self.sender_id))
     }
+}
+
+/// Checks a text of an envelope, an identity or an entity.
+///
+/// Fails if it is empty or too long.
+pub fn check_field(what: &'static str, text: &str) -> Result<(), Refusal> {
+    let why = if text.trim().is_empty() {
+        BadText::Empty
+    } else if text.len() > FIELD_MAX_BYTES {
+        BadText::TooLong { bytes: text.len(), max: FIELD_MAX_BYTES }
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::BadText { what, why })
 }
 
 /// A channel as a part of a key, with the account of ctx if it has several.

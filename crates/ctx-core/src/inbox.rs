@@ -10,6 +10,7 @@ use crate::id::MessageId;
 use crate::identity::Envelope;
 use crate::intent::Intent;
 use crate::message::{Part, Source};
+use crate::policy::ToolRights;
 use crate::session::Activity;
 use crate::time::{Span, Timestamp};
 
@@ -165,6 +166,18 @@ pub struct Overrides {
     /// The envelope of a message from a channel. The answer goes to where the message was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub envelope: Option<Envelope>,
+    /// What the sender may do. `None` if nothing restricts the sender.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rights: Option<Rights>,
+}
+
+/// The rights that policies give to the sender of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rights {
+    /// The tools that the agent may call in the run of the message: those that all of them permit.
+    pub tools: Vec<ToolRights>,
+    /// Whether the sender may answer permission requests.
+    pub approve: bool,
 }
 
 /// A message in the inbox.

@@ -20,6 +20,7 @@
 
 pub mod agent_session;
 pub mod agent_text;
+pub mod alias;
 pub mod ancestry;
 pub mod answer_match;
 pub mod bundle;
@@ -43,6 +44,7 @@ pub mod projection;
 pub mod prompt;
 pub mod refusal;
 pub mod relation;
+pub mod routing;
 pub mod run;
 pub mod session;
 pub mod stale;

@@ -2,7 +2,8 @@
 //!
 //! Messages have the form `what failed: why`. The codes are part of the API and never change.
 
-use crate::id::{CommitId, StepId, TurnId};
+use crate::id::{CommitId, EntityId, StepId, TurnId};
+use crate::policy::Denial;
 use crate::task::{InvalidTransition, StateName};
 use crate::text_limits::{BadText, one_line};
 
@@ -168,6 +169,29 @@ pub enum Refusal {
     /// The session has no sealed task.
     #[error("cannot reopen: there is no sealed task")]
     NothingToReopen,
+    /// The policies do not admit a message from a channel.
+    #[error("the message is not admitted: {denial}")]
+    AccessDenied { denial: Denial },
+    /// There are no policies, so that no message from a channel is admitted.
+    #[error("the message is not admitted: there is no policies.yaml")]
+    NoPolicy,
+    /// The sender may not answer a permission request.
+    #[error("cannot answer the permission request: no policy gives the sender this right")]
+    ApprovalDenied,
+    #[error("there is no such entity")]
+    NoEntity,
+    /// An entity that was merged has no identities and sessions any more.
+    #[error("the entity was merged into {into}")]
+    EntityMerged { into: EntityId },
+    #[error("cannot merge an entity with itself")]
+    SameEntity,
+    /// An address belongs to one entity only.
+    #[error("the address is linked to entity {entity}")]
+    IdentityLinked { entity: EntityId },
+    #[error("the address is not linked to this entity")]
+    NoIdentity,
+    #[error("there is no such alias")]
+    NoAlias,
     /// The task of a bundle is already sealed in this store.
     #[error("cannot import the task: it is already sealed here as commit {commit}")]
     AlreadySealed { commit: CommitId },
@@ -237,6 +261,15 @@ impl Refusal {
             Refusal::PinnedTokensExceeded { .. } => "too_much_pinned",
             Refusal::NotPinned { .. } => "not_pinned",
             Refusal::NothingToReopen => "nothing_to_reopen",
+            Refusal::AccessDenied { denial } => denial.code(),
+            Refusal::NoPolicy => "no_policy",
+            Refusal::ApprovalDenied => "approval_denied",
+            Refusal::NoEntity => "no_entity",
+            Refusal::EntityMerged { .. } => "entity_merged",
+            Refusal::SameEntity => "same_entity",
+            Refusal::IdentityLinked { .. } => "identity_linked",
+            Refusal::NoIdentity => "no_identity",
+            Refusal::NoAlias => "no_alias",
             Refusal::AlreadySealed { .. } => "already_sealed",
             Refusal::AlreadyEnded => "already_ended",
             Refusal::MissingHead { .. } => "missing_head",

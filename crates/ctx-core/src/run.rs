@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::RunId;
 use crate::inbox::Tool;
 use crate::message::Message;
+use crate::policy::ToolRights;
 use crate::time::Timestamp;
 
 /// The progress of a run (R149–R151).
@@ -113,6 +114,8 @@ pub struct Run {
     pub cancel: Option<Cancel>,
     /// Tools of the client that sent the message.
     pub tools: Vec<Tool>,
+    /// The tools that the agent may call: those that all of them permit.
+    pub tool_rights: Vec<ToolRights>,
     /// What a normal end does to the task.
     pub task_effect: TaskEffect,
     /// Messages to and from ctx that arrived during the turn. They become a turn after it.
@@ -124,6 +127,13 @@ pub struct Run {
     pub started_at: Timestamp,
     pub ended_at: Option<Timestamp>,
     pub outcome: Option<Outcome>,
+}
+
+impl Run {
+    /// Whether the agent may call a tool.
+    pub fn permits(&self, tool: &str) -> bool {
+        self.tool_rights.iter().all(|rights| rights.permits(tool))
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{NodeId, SessionId, TurnId};
+use crate::id::{EntityId, NodeId, SessionId, TurnId};
 use crate::time::Timestamp;
 
 #[allow(missing_docs, reason = "the name is self-explanatory")]
@@ -86,6 +86,19 @@ pub struct Parent {
     pub tool_call: Option<String>,
 }
 
+/// How messages from channels reach a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Routing {
+    /// The key of the sender's address, if the session belongs to direct messages of one sender.
+    pub key: Option<String>,
+    /// The entity whose direct messages the session receives.
+    pub entity: Option<EntityId>,
+    /// The policy that created the session.
+    pub policy: Option<String>,
+    /// The label of the session that receives the messages of the entity instead of this one.
+    pub merged_into: Option<String>,
+}
+
 /// A session row, as far as rules read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "field names are self-explanatory")]
@@ -112,6 +125,7 @@ pub struct Session {
     pub origin: Origin,
     /// Set if another session started this one.
     pub parent: Option<Parent>,
+    pub routing: Routing,
     /// Settings of the agent, such as mode or effort.
     pub options: BTreeMap<String, String>,
     pub delivery: Delivery,
@@ -153,6 +167,7 @@ pub struct New {
     pub model: Option<String>,
     pub origin: Origin,
     pub parent: Option<Parent>,
+    pub routing: Routing,
     pub track_tasks: Option<bool>,
     pub head: Option<TurnId>,
     pub turn_count: u64,
@@ -179,6 +194,7 @@ impl New {
             model: None,
             origin,
             parent: None,
+            routing: Routing { key: None, entity: None, policy: None, merged_into: None },
             track_tasks: None,
             head: None,
             turn_count: 0,
@@ -208,6 +224,7 @@ impl New {
             model: self.model.clone(),
             origin: self.origin,
             parent: self.parent.clone(),
+            routing: self.routing.clone(),
             options: BTreeMap::new(),
             delivery: Delivery::Open,
             track_tasks: self.tracks_tasks(),

@@ -34,5 +34,7 @@ pub use records::{
     SessionPage, SessionQuery, StoredStep, StoredTurn, TreeTurn, TurnQuery, VerifyReport,
 };
 pub use store::{SearchIndex, Store};
-pub use transition::{Executed, Once, OnceKey, Stored, Transition, Written, execute, execute_once};
+pub use transition::{
+    Executed, Once, OnceKey, Stored, Transition, Written, execute, execute_once, execute_routed,
+};
 pub use write::{Target, Write};

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use ctx_core::ancestry::AncestorSearch;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Needs, SessionView};
-use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
+use ctx_core::alias::Alias;
+use ctx_core::id::{CommitId, EntityId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
+use ctx_core::identity::{Address, Entity, Envelope, Identity, Principal};
 use ctx_core::object::Object;
 use ctx_core::run::Run;
 use ctx_core::task::Task;
@@ -18,7 +20,7 @@ use tokio::sync::mpsc;
 use crate::driver::{Db, Driver, Snapshot, Tx};
 use crate::relational::row_counts::RowCounts;
 use crate::relational::{
-    compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, load, purge, repair,
+    compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, identity_rows, load, purge, repair,
     session_rows, task_rows, token_rows, turn_rows, verify,
 };
 use crate::schema::SCHEMA;
@@ -116,7 +118,7 @@ impl Store {
     /// What a rule would see now.
     pub async fn view(&self, target: &Target, needs: Needs) -> Result<Option<SessionView>, Error> {
         let target = target.clone();
-        self.read(move |db| Ok(load::load(db, &target, &needs)?.view)).await
+        self.read(move |db| Ok(load::load(db, &target, &needs, Timestamp(0))?.view)).await
     }
 
     /// A turn header, step, commit or blob by its hash, checked.
@@ -343,6 +345,104 @@ impl Store {
     /// Writes a consistent copy to a new file, beside running writers.
     pub async fn copy_to(&self, path: &Path) -> Result<(), Error> {
         self.driver.copy_to(path).await
+    }
+
+    /// Stores an entity, or what changed of it.
+    pub async fn put_entity(&self, entity: &Entity) -> Result<(), Error> {
+        let entity = entity.clone();
+        self.transact(move |tx| identity_rows::put_entity(tx, &entity)).await
+    }
+
+    /// An entity by its id, also if it was merged.
+    pub async fn entity(&self, id: EntityId) -> Result<Option<Entity>, Error> {
+        self.read(move |db| identity_rows::entity(db, id)).await
+    }
+
+    /// Entities that were not merged, oldest first, after one.
+    pub async fn entities(
+        &self,
+        after: Option<EntityId>,
+        limit: usize,
+    ) -> Result<Vec<Entity>, Error> {
+        self.read(move |db| identity_rows::entities(db, after, limit)).await
+    }
+
+    /// The identities of an entity, oldest first.
+    pub async fn identities(&self, entity: EntityId) -> Result<Vec<Identity>, Error> {
+        self.read(move |db| identity_rows::identities(db, entity)).await
+    }
+
+    /// Links an address to an entity.
+    pub async fn link_identity(&self, identity: &Identity) -> Result<Identity, Error> {
+        let identity = identity.clone();
+        self.transact(move |tx| identity_rows::link(tx, &identity)).await
+    }
+
+    /// Removes the link of an address to an entity.
+    pub async fn unlink_identity(
+        &self,
+        entity: EntityId,
+        address: &Address,
+    ) -> Result<Identity, Error> {
+        let address = address.clone();
+        self.transact(move |tx| identity_rows::unlink(tx, entity, &address)).await
+    }
+
+    /// Merges an entity into another one and returns the other one.
+    pub async fn merge_entities(
+        &self,
+        into: EntityId,
+        from: EntityId,
+        now: Timestamp,
+    ) -> Result<Entity, Error> {
+        self.transact(move |tx| identity_rows::merge(tx, into, from, now)).await
+    }
+
+    /// The labels of the sessions with direct messages of an entity, those with the newest activity
+    /// first.
+    pub async fn entity_sessions(
+        &self,
+        entity: EntityId,
+        limit: usize,
+    ) -> Result<Vec<String>, Error> {
+        self.read(move |db| identity_rows::session_labels(db, entity, limit)).await
+    }
+
+    /// The sender of a message with this envelope, and whether its identity is verified.
+    pub async fn principal(&self, envelope: &Envelope) -> Result<(Principal, bool), Error> {
+        let envelope = envelope.clone();
+        self.read(move |db| identity_rows::principal(db, &envelope)).await
+    }
+
+    /// Aliases in the order of their names, after one; of one session if it is given.
+    pub async fn aliases(
+        &self,
+        session_label: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Alias>, Error> {
+        let (of, after) = (session_label.map(str::to_owned), after.map(str::to_owned));
+        let read = move |db: &dyn Db| {
+            identity_rows::aliases(db, of.as_deref(), after.as_deref(), limit)
+        };
+        self.read(read).await
+    }
+
+    /// Adds an alias of a session.
+    pub async fn add_alias(
+        &self,
+        alias: &str,
+        session: &Target,
+        now: Timestamp,
+    ) -> Result<Alias, Error> {
+        let (alias, session) = (alias.to_owned(), session.clone());
+        self.transact(move |tx| identity_rows::add_alias(tx, &alias, &session, now)).await
+    }
+
+    /// Removes an alias and returns it.
+    pub async fn remove_alias(&self, alias: &str) -> Result<Alias, Error> {
+        let alias = alias.to_owned();
+        self.transact(move |tx| identity_rows::remove_alias(tx, &alias)).await
     }
 
     /// Stores a token under the hash of its secret.

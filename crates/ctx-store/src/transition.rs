@@ -11,6 +11,7 @@ use std::cell::Cell;
 use ctx_core::decide::{Batch, Decided, Event, SessionView};
 use ctx_core::id::{ObjectId, SessionId};
 use ctx_core::refusal::Refusal;
+use ctx_core::routing::Routed;
 use serde_json::Value;
 
 use crate::{Error, Store, Write};
@@ -18,12 +19,17 @@ use crate::{Error, Store, Write};
 /// A rule whose reply type is hidden.
 pub trait Transition: Any + Send {
     /// Runs the rule on the rows that the transaction read; `None` where there is no such session.
+    /// `routed` tells how the session of a message from a channel was found.
     /// It may run more than once and must decide the same each time; the reply of the last run
     /// counts.
     ///
     /// # Errors
     /// If the rule refuses; nothing is stored then.
-    fn decide(&self, view: Option<&SessionView>) -> Result<Batch, Refusal>;
+    fn decide(
+        &self,
+        view: Option<&SessionView>,
+        routed: Option<&Routed>,
+    ) -> Result<Batch, Refusal>;
 
     /// The idempotency key of the request, if it has one.
     fn key(&self) -> Option<&OnceKey>;
@@ -115,10 +121,14 @@ struct Typed<R, F> {
 impl<R, F> Transition for Typed<R, F>
 where
     R: Send + 'static,
-    F: Fn(Option<&SessionView>) -> Decided<R> + Send + 'static,
+    F: Fn(Option<&SessionView>, Option<&Routed>) -> Decided<R> + Send + 'static,
 {
-    fn decide(&self, view: Option<&SessionView>) -> Result<Batch, Refusal> {
-        let (batch, reply) = (self.rule)(view)?.into_parts();
+    fn decide(
+        &self,
+        view: Option<&SessionView>,
+        routed: Option<&Routed>,
+    ) -> Result<Batch, Refusal> {
+        let (batch, reply) = (self.rule)(view, routed)?.into_parts();
         self.reply.set(Some(reply));
         Ok(batch)
     }
@@ -165,6 +175,23 @@ pub async fn execute_once<R, F>(
 where
     R: Send + 'static,
     F: Fn(Option<&SessionView>) -> Decided<R> + Send + 'static,
+{
+    execute_routed(store, write, once, move |view, _| rule(view)).await
+}
+
+/// As [`execute_once`], for a rule that sees how the session of a message from a channel was found.
+///
+/// # Errors
+/// As of [`execute_once`].
+pub async fn execute_routed<R, F>(
+    store: &Store,
+    write: Write,
+    once: Option<Once<R>>,
+    rule: F,
+) -> Result<Executed<R>, Error>
+where
+    R: Send + 'static,
+    F: Fn(Option<&SessionView>, Option<&Routed>) -> Decided<R> + Send + 'static,
 {
     let rule = Box::new(Typed { rule, once, reply: Cell::new(None) });
     let stored = store.write(write, rule).await?;

@@ -1,10 +1,12 @@
 //! One write: what it reads, the rule it runs, and the order in which the two happen.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use ctx_core::decide::Needs;
 use ctx_core::id::SessionId;
 use ctx_core::object::Named;
+use ctx_core::routing::Inbound;
 use ctx_core::time::Timestamp;
 
 use crate::Error;
@@ -16,12 +18,14 @@ use crate::relational::load::{load, resolve};
 use crate::transition::{Applied, Outcome, Transition};
 
 /// The session that a write or a read is about.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub enum Target {
     /// By its id.
     Id(SessionId),
     /// By its label, else by one of its aliases.
     Label(String),
+    /// By the sender of a message from a channel and the policies.
+    Inbound(Arc<Inbound>),
 }
 
 /// What a write reads before its rule runs, and what it brings.
@@ -81,9 +85,10 @@ pub(crate) fn run(tx: &mut dyn Tx, job: &PreparedWrite) -> Result<Outcome, Write
     {
         return Ok(Outcome::Replayed(answer));
     }
-    let mut loaded = load(db, &write.target, &write.needs).map_err(read)?;
+    let mut loaded = load(db, &write.target, &write.needs, write.now).map_err(read)?;
     // A panicking rule is a bug. It must not end the writer and with it all other writes.
-    let decided = catch_unwind(AssertUnwindSafe(|| job.rule.decide(loaded.view.as_ref())));
+    let (view, routed) = (loaded.view.as_ref(), loaded.routed.as_ref());
+    let decided = catch_unwind(AssertUnwindSafe(|| job.rule.decide(view, routed)));
     let decided = decided.map_err(|_| Error::Internal("a rule panicked".to_owned()));
     let batch = decided.map_err(WriteError::Rejected)?;
     let batch = batch.map_err(|refusal| WriteError::Rejected(refusal.into()))?;

@@ -41,6 +41,7 @@ pub fn fork(view: &SessionView, fork: &Fork, invocation: &Invocation) -> Decided
     };
     let from = &view.session;
     let new = session::New {
+        routing: session::Routing::default(),
         id: fork.id,
         label: fork.label.clone(),
         title: fork.title.clone().or_else(|| from.title.clone()),

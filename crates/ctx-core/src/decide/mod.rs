@@ -40,6 +40,7 @@ mod more;
 mod notice;
 mod observe;
 mod pin;
+mod receive;
 mod recover;
 mod reopen;
 mod request_compaction;
@@ -96,6 +97,7 @@ pub use message::{Action, Classified, Handled, classified_message, message};
 pub use more::more;
 pub use observe::{OBSERVATIONS_MAX, check_observations, observe, observed_content};
 pub use pin::{PINS_MAX, pin, unpin};
+pub use receive::{Receive, Received, receive};
 pub use recover::{Recovered, recover};
 pub use reopen::reopen;
 pub use request_compaction::{CompactSupport, check_compact_command, request_compaction};
@@ -118,11 +120,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::agent_session::AgentSession;
+use crate::alias::Alias;
 use crate::commit::{Commit, FileTouch};
 use crate::compaction::Compaction;
 use crate::draft;
 use crate::id::{
-    CommitId, IdGenerator, MessageId, SessionId, StepId, SuspensionId, TaskId, TurnId,
+    CommitId, EntityId, IdGenerator, MessageId, SessionId, StepId, SuspensionId, TaskId, TurnId,
 };
 use crate::inbox::{self, Admission, Item};
 use crate::intent::Intent;
@@ -486,6 +489,10 @@ pub enum Change {
     Unpin(TurnId),
     /// Inserts or updates an agent's own session that belongs to this session.
     PutAgentSession(Box<AgentSession>),
+    /// Adds an alias of the session.
+    PutAlias(Box<Alias>),
+    /// Stores that the session receives the direct messages of an entity.
+    SetEntity(EntityId),
     /// Deletes the session and its rows.
     DeleteSession,
 }
@@ -546,6 +553,12 @@ pub struct Decision<R> {
 }
 
 impl<R> Decision<R> {
+    /// The same decision with another reply.
+    pub(crate) fn map<S>(self, reply: impl FnOnce(R) -> S) -> Decision<S> {
+        let Self { changes, events, objects, reply: old } = self;
+        Decision { changes, events, objects, reply: reply(old) }
+    }
+
     /// A decision that stores nothing.
     pub const fn unchanged(reply: R) -> Self {
         Self { changes: Vec::new(), events: Vec::new(), objects: Vec::new(), reply }

@@ -13,6 +13,7 @@ use crate::message::{Message, Part, Role, Source};
 use crate::object::Named;
 use crate::refusal::Refusal;
 use crate::run::{Outcome, Phase, Run, TaskEffect};
+use crate::policy::ToolRights;
 use crate::session::{Activity, Session, Status};
 use crate::suspension::{Answer, Suspension};
 use crate::task::{State, StateName, Task};
@@ -271,6 +272,13 @@ impl<'a> SessionChanges<'a> {
         self.append_notices();
         let now = self.now();
         let wanted = items.last().map(|item| item.overrides.clone()).unwrap_or_default();
+        let mut tool_rights: Vec<ToolRights> = Vec::new();
+        let rights = items.iter().filter_map(|item| item.overrides.rights.as_ref());
+        for tools in rights.flat_map(|rights| &rights.tools) {
+            if !tools.permits_all() && !tool_rights.contains(tools) {
+                tool_rights.push(tools.clone());
+            }
+        }
         let preferred =
             self.session.provider_id.clone().unwrap_or_else(|| run_host.catalog.default.clone());
         let provider_id = wanted.provider_id.unwrap_or_else(|| preferred.clone());
@@ -286,6 +294,7 @@ impl<'a> SessionChanges<'a> {
             provider_id,
             cancel: None,
             tools: wanted.tools,
+            tool_rights,
             task_effect,
             deferred: Vec::new(),
             recoveries: 0,

@@ -14,7 +14,7 @@ use crate::message::{Part, Source};
 use crate::refusal::Refusal;
 use crate::run::Cancel;
 use crate::session::{self, Activity, Delivery, Status};
-use crate::suspension::{Answer, Suspension};
+use crate::suspension::{Answer, Kind, Suspension};
 use crate::text_limits::{TEXT_MAX_BYTES, check, one_line};
 
 use super::delivery::{delivery_block, is_classified};
@@ -242,9 +242,17 @@ fn item(
     })
 }
 
+/// The suspension that a message answers. A sender without the right to approve does not answer a
+/// permission.
 fn answered(view: &SessionView, item: &Item) -> Option<Suspension> {
-    let text = item.text();
-    view.suspensions.iter().find(|suspension| suspension.is_answered_by(&text)).cloned()
+    let (text, rights) = (item.text(), item.overrides.rights.as_ref());
+    let may_approve = rights.is_none_or(|rights| rights.approve);
+    let mut open = view.suspensions.iter();
+    open.find(|suspension| {
+        suspension.is_answered_by(&text)
+            && (may_approve || suspension.awaited.kind != Kind::Permission)
+    })
+    .cloned()
 }
 
 /// The message answers a suspension: it becomes part of the open turn.

@@ -92,6 +92,7 @@ impl Contexts<'_> {
             can_steer: false,
             cancel: None,
             tools: Vec::new(),
+            tool_rights: Vec::new(),
             task_effect: TaskEffect::Keep,
             deferred: Vec::new(),
             recoveries: 0,

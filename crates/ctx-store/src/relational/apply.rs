@@ -21,7 +21,7 @@ use crate::pack::{Packed, pack};
 
 use super::load::{KnownRows, Loaded, turn_row};
 use super::session_rows::SessionRow;
-use super::{
+use super::{identity_rows, 
     compaction_rows, conversation_rows, event_rows, not_found, session_rows, task_rows, to_json,
     turn_rows,
 };
@@ -218,6 +218,8 @@ impl Writer<'_, '_> {
             Change::Unpin(turn) => {
                 compaction_rows::delete_pin(self.tx, session, turn_row(&self.rows, *turn)?)
             }
+            Change::PutAlias(alias) => identity_rows::insert_alias(self.tx, alias),
+            Change::SetEntity(entity) => identity_rows::set_entity(self.tx, session, *entity),
             Change::DeleteSession => {
                 let id = self.session()?.id.to_string();
                 session_rows::delete(self.tx, session, &id, now)

@@ -9,8 +9,10 @@ use ctx_core::decide::{
 };
 use ctx_core::id::{BlobId, StepId, TaskId, TurnId};
 use ctx_core::message::Part;
+use ctx_core::routing::Routed;
 use ctx_core::session::Activity;
 use ctx_core::task::Task;
+use ctx_core::time::Timestamp;
 use ctx_core::turn;
 
 use crate::driver::{Db, Table, args};
@@ -18,13 +20,15 @@ use crate::{Error, SessionQuery, Target};
 
 use super::session_rows::{self, SessionRow};
 use super::task_rows::TaskRow;
-use super::{compaction_rows, conversation_rows, from_json, not_found, task_rows, turn_rows};
+use super::{compaction_rows, identity_rows,  conversation_rows, from_json, not_found, task_rows, turn_rows};
 
 /// A session as a write found it.
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub(crate) session: Option<SessionRow>,
     pub(crate) view: Option<SessionView>,
+    /// How the session of a message from a channel was found.
+    pub(crate) routed: Option<Routed>,
     pub(crate) rows: KnownRows,
 }
 
@@ -55,8 +59,20 @@ impl KnownRows {
 }
 
 /// What a rule sees of one session.
-pub(crate) fn load(db: &dyn Db, target: &Target, needs: &Needs) -> Result<Loaded, Error> {
-    let Some(found) = session_rows::find(db, target)? else { return Ok(Loaded::default()) };
+pub(crate) fn load(
+    db: &dyn Db,
+    target: &Target,
+    needs: &Needs,
+    now: Timestamp,
+) -> Result<Loaded, Error> {
+    let (routed, found) = match target {
+        Target::Inbound(inbound) => {
+            let (routed, found) = identity_rows::route(db, inbound, now)?;
+            (Some(routed), found)
+        }
+        Target::Id(_) | Target::Label(_) => (None, session_rows::find(db, target)?),
+    };
+    let Some(found) = found else { return Ok(Loaded { routed, ..Loaded::default() }) };
     let mut rows = KnownRows::default();
     let mut view = SessionView::bare(found.session.clone());
     view.prompt = prompt(&found)?;
@@ -69,7 +85,7 @@ pub(crate) fn load(db: &dyn Db, target: &Target, needs: &Needs) -> Result<Loaded
     if let Some(label) = &needs.label {
         view.label_taken = session_rows::is_label_taken(db, label)?;
     }
-    Ok(Loaded { session: Some(found), view: Some(view), rows })
+    Ok(Loaded { session: Some(found), view: Some(view), routed, rows })
 }
 
 fn prompt(found: &SessionRow) -> Result<Option<ctx_core::prompt::Prompt>, Error> {

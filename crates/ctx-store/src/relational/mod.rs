@@ -4,12 +4,13 @@
 //! |---|---|
 //! | `load` | everything a rule may see, read before it runs, with the row numbers that `apply` needs |
 //! | `apply` | a decision's changes as inserts and updates; it reads nothing and cannot refuse |
-//! | `session_rows` | sessions, their lists, head moves and aliases |
+//! | `session_rows` | sessions, their lists and head moves |
 //! | `conversation_rows` | inbox, runs, drafts, suspensions, agent sessions |
 //! | `task_rows` | tasks, steps, commits, refs |
 //! | `turn_rows` | turns, their ancestors and trees |
 //! | `compaction_rows` | compactions, pins, and the turns that a request is made of |
 //! | `event_rows` | the feed |
+//! | `identity_rows` | entities, identities and aliases; the session of a message from a channel |
 //! | `idempotency_rows`, `token_rows` | idempotency keys; API tokens |
 //! | `purge`, `gc` | turns of deleted sessions; unreferenced blobs |
 //! | `verify`, `repair` | checks of every row and pointer; derived data rebuilt |
@@ -21,6 +22,7 @@ pub(crate) mod conversation_rows;
 pub(crate) mod event_rows;
 pub(crate) mod gc;
 pub(crate) mod idempotency_rows;
+pub(crate) mod identity_rows;
 pub(crate) mod load;
 pub(crate) mod purge;
 pub(crate) mod repair;

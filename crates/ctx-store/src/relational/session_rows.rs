@@ -1,7 +1,7 @@
 //! Rows of `sessions`, `session_aliases` and `session_history`.
 
 use ctx_core::id::{NodeId, SessionId, TurnId};
-use ctx_core::session::{self, Parent, Session};
+use ctx_core::session::{self, Parent, Routing, Session};
 use ctx_core::time::Timestamp;
 use ctx_core::worker::WorkerState;
 
@@ -27,7 +27,8 @@ macro_rules! select_session {
                     s.head, h.hash, s.turn_count, s.persona, s.provider_id, s.model, s.origin,
                     s.seq, s.fence, s.created_at, s.updated_at, s.last_activity_at, s.task,
                     s.pending_prompt, s.last_event, s.options, s.delivery, s.track_tasks, s.owner,
-                    s.parent_session_label, s.parent_turn_id, s.spawn_tool_call_id, s.unreported
+                    s.parent_session_label, s.parent_turn_id, s.spawn_tool_call_id, s.unreported,
+                    s.routing_key, s.entity, s.policy, s.merged_into
              FROM sessions s LEFT JOIN turns h ON h.id = s.head WHERE ",
             $condition
         )
@@ -50,6 +51,7 @@ fn session_row(row: Row<'_>) -> Result<SessionRow, Error> {
         model: row.get(13)?,
         origin: from_name("a session's origin", row.get(14)?)?,
         parent: parent(row)?,
+        routing: routing(row)?,
         options: row
             .get::<Option<&str>>(23)?
             .map(|text| from_json("a session's options", text))
@@ -87,10 +89,22 @@ fn parent(row: Row<'_>) -> Result<Option<Parent>, Error> {
     Ok(Some(Parent { session, turn, tool_call: row.get(29)? }))
 }
 
+fn routing(row: Row<'_>) -> Result<Routing, Error> {
+    let entity = row.get::<Option<&str>>(32)?;
+    Ok(Routing {
+        key: row.get(31)?,
+        entity: entity.map(|entity| from_id("a session's entity", entity)).transpose()?,
+        policy: row.get(33)?,
+        merged_into: row.get(34)?,
+    })
+}
+
 /// By id, or by label and then by alias: a session shadows an alias of the same name.
 pub(crate) fn find(db: &dyn Db, target: &Target) -> Result<Option<SessionRow>, Error> {
     match target {
         Target::Id(id) => db.row(select_session!("s.id = ?1"), args![&id.to_string()], session_row),
+        // The way from a sender to its session is in `identity_rows`.
+        Target::Inbound(_) => Ok(None),
         Target::Label(label) => {
             match db.row(select_session!("s.label = ?1"), args![label], session_row)? {
                 Some(found) => Ok(Some(found)),
@@ -246,9 +260,9 @@ pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> 
         "INSERT INTO sessions(id, label, title, project, working_dir, status, state, head,
              turn_count, persona, provider_id, model, origin, created_at, updated_at,
              last_activity_at, track_tasks, parent_session_label,
-             parent_turn_id, spawn_tool_call_id)
+             parent_turn_id, spawn_tool_call_id, routing_key, entity, policy)
          VALUES (?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12, ?13,
-             ?14, ?15, ?16)",
+             ?14, ?15, ?16, ?17, ?18, ?19)",
         args![
             &new.id.to_string(),
             &new.label,
@@ -266,6 +280,9 @@ pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> 
             parent.map(|parent| &parent.session),
             parent.and_then(|parent| parent.turn).map(|turn| turn.to_string()).as_ref(),
             parent.and_then(|parent| parent.tool_call.as_ref()),
+            new.routing.key.as_ref(),
+            new.routing.entity.map(|entity| entity.to_string()).as_ref(),
+            new.routing.policy.as_ref(),
         ],
     )?;
     if head.is_some() {

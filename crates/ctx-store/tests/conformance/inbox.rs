@@ -3,7 +3,8 @@
 use ctx_core::decide::{self, ClassifyMode, Delivered, Settings, Submit, SubmitTarget};
 use ctx_core::id::MessageId;
 use ctx_core::identity::{Envelope, PeerKind};
-use ctx_core::inbox::{self, Item, ItemState, Mode, OverflowPolicy, Overrides};
+use ctx_core::policy::ToolRights;
+use ctx_core::inbox::{self, Item, ItemState, Mode, OverflowPolicy, Overrides, Rights};
 use ctx_core::message::{Part, Source};
 use ctx_core::object::{Named, Object};
 use ctx_core::prompt::Choice;
@@ -58,6 +59,13 @@ pub(crate) async fn a_waiting_message_reads_back_as_it_was_sent(backend: &impl B
             peer_id: Some("#home".to_owned()),
             thread_id: None,
             reply_to_id: None,
+        }),
+        rights: Some(Rights {
+            tools: vec![ToolRights {
+                allow: None,
+                deny: ["ask_user".to_owned()].into_iter().collect(),
+            }],
+            approve: true,
         }),
     };
     for (n, source) in

@@ -30,7 +30,7 @@ CREATE TABLE sessions (
     state TEXT NOT NULL CHECK (state IN ('idle', 'running', 'suspended')),
     head INTEGER REFERENCES turns(id), turn_count INTEGER NOT NULL DEFAULT 0,
     persona TEXT, provider_id TEXT, model TEXT, origin TEXT NOT NULL, options TEXT,
-    routing_key TEXT, entity TEXT REFERENCES entities(id),
+    routing_key TEXT, entity TEXT REFERENCES entities(id), policy TEXT, merged_into TEXT,
     delivery TEXT NOT NULL DEFAULT 'open' CHECK (delivery IN ('open', 'hold', 'refuse')), track_tasks INTEGER NOT NULL DEFAULT 0,
     parent_session_label TEXT, parent_turn_id TEXT, spawn_tool_call_id TEXT,
     unreported INTEGER NOT NULL DEFAULT 0, task INTEGER REFERENCES tasks(row), pending_prompt TEXT,
@@ -41,6 +41,8 @@ CREATE INDEX sessions_by_activity ON sessions(last_activity_at);
 CREATE INDEX sessions_by_parent ON sessions(parent_session_label) WHERE parent_session_label IS NOT NULL;
 CREATE INDEX sessions_unreported ON sessions(unreported) WHERE unreported <> 0;
 CREATE INDEX sessions_hidden ON sessions(status) WHERE status IN ('archived', 'error');
+CREATE INDEX sessions_by_entity ON sessions(entity) WHERE entity IS NOT NULL;
+CREATE INDEX sessions_by_routing_key ON sessions(routing_key) WHERE routing_key IS NOT NULL;
 CREATE INDEX sessions_owned ON sessions(owner) WHERE owner IS NOT NULL;
 
 -- Deleted sessions, for the tasks and commits that outlive them; and turns that may be purged after
@@ -118,7 +120,7 @@ CREATE TABLE runs (
     id INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, fence INTEGER NOT NULL,
     phase TEXT NOT NULL, provider_id TEXT NOT NULL, model TEXT, can_steer INTEGER NOT NULL, cancel TEXT, tools TEXT,
     task_effect TEXT NOT NULL, deferred TEXT, turn_started_at INTEGER NOT NULL, started_at INTEGER NOT NULL, ended_at INTEGER,
-    outcome TEXT, recoveries INTEGER NOT NULL DEFAULT 0);
+    outcome TEXT, recoveries INTEGER NOT NULL DEFAULT 0, tool_rights TEXT);
 CREATE INDEX runs_by_session ON runs(session);
 
 -- Entries of the open turn of a session, in order. One page is written for each addition.
@@ -151,10 +153,14 @@ CREATE TABLE idempotency (
 
 -- Identities --------------------------------------------------------------------------------------
 
-CREATE TABLE entities (id TEXT PRIMARY KEY, name TEXT, kind TEXT NOT NULL DEFAULT 'known', merged_into TEXT, created_at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE entities (
+    id TEXT PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('person', 'agent', 'service')), name TEXT NOT NULL, relationship TEXT,
+    owner INTEGER NOT NULL DEFAULT 0, merged_into TEXT REFERENCES entities(id), created_at INTEGER NOT NULL) WITHOUT ROWID;
+-- `key` is the address as one text: `channel:sender_id` or `channel/account_id:sender_id`, escaped.
 CREATE TABLE identities (
-    channel TEXT NOT NULL, sender_id TEXT NOT NULL, entity TEXT NOT NULL REFERENCES entities(id),
-    created_at INTEGER NOT NULL, PRIMARY KEY (channel, sender_id)) WITHOUT ROWID;
+    key TEXT PRIMARY KEY, channel TEXT NOT NULL, account_id TEXT, sender_id TEXT NOT NULL, entity TEXT NOT NULL REFERENCES entities(id),
+    verified INTEGER NOT NULL, linked_at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX identities_by_entity ON identities(entity);
 
 -- API tokens. Only the hash of a token is stored.
 CREATE TABLE tokens (
