@@ -15,6 +15,8 @@
 //! | [`intent`], [`stale`], [`prompt`] | classification, idle tasks, prompts |
 //! | [`decide`] | the rules: one file per command |
 //! | [`bundle`] | export and import |
+//! | [`identity`], [`session_key`] | senders on channels; the labels of their sessions |
+//! | [`policy`] | which sender reaches which session, with which rights |
 //! | [`token`] | API tokens |
 //! | [`refusal`] | why a rule rejected a command |
 
@@ -40,6 +42,7 @@ pub mod json_depth;
 pub mod message;
 pub mod object;
 pub mod pin;
+pub mod policy;
 pub mod projection;
 pub mod prompt;
 pub mod refusal;
@@ -47,6 +50,7 @@ pub mod relation;
 pub mod routing;
 pub mod run;
 pub mod session;
+pub mod session_key;
 pub mod stale;
 pub mod step;
 pub mod stored_content;
