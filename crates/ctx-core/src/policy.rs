@@ -178,6 +178,17 @@ pub enum Denial {
     MissingVariable { policy: String, variable: String },
 }
 
+impl Denial {
+    /// The stable error code of the API.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Denied { .. } | Self::NoMatch => "access_denied",
+            Self::NoSession { .. } => "no_session_key",
+            Self::MissingVariable { .. } => "missing_variable",
+        }
+    }
+}
+
 /// Names in quotes, separated by commas.
 struct Quoted<'a>(&'a [String]);
 

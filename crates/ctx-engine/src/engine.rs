@@ -8,6 +8,7 @@ use ctx_core::decide::{self, Decided, Event, Invocation, Needs, SessionView, Set
 use ctx_core::id::{IdGenerator, SessionId};
 use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
+use ctx_core::routing::Routed;
 use ctx_core::session::{self};
 use ctx_core::time::Timestamp;
 use ctx_store::sqlite::{self, Options};
@@ -223,8 +224,18 @@ impl Engine {
         once: Option<Once<R>>,
         rule: impl Fn(Option<&SessionView>) -> Decided<R> + Send + 'static,
     ) -> Result<Executed<R>, Error> {
+        self.execute_routed(write, once, move |view, _| rule(view)).await
+    }
+
+    /// As `execute_once`, for a rule that sees how the session of a message was found.
+    pub(crate) async fn execute_routed<R: Send + 'static>(
+        &self,
+        write: Write,
+        once: Option<Once<R>>,
+        rule: impl Fn(Option<&SessionView>, Option<&Routed>) -> Decided<R> + Send + 'static,
+    ) -> Result<Executed<R>, Error> {
         let at = write.now;
-        let mut executed = ctx_store::execute_once(&self.store, write, once, rule).await?;
+        let mut executed = ctx_store::execute_routed(&self.store, write, once, rule).await?;
         if let Executed::Written(written) = &mut executed {
             self.publish(at, written);
         }

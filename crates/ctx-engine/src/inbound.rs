@@ -6,8 +6,6 @@ use std::sync::Arc;
 use ctx_core::decide::{self, Needs, Receive, RunPolicy};
 use ctx_core::id::SuspensionId;
 use ctx_core::identity::{Envelope, Principal, channel_key};
-use ctx_core::inbox::Overrides;
-use ctx_core::message::Part;
 use ctx_core::policy::{Explanation, Policies};
 use ctx_core::refusal::Refusal;
 use ctx_core::routing;
@@ -109,14 +107,8 @@ impl InboundMessages<'_> {
         });
         let text = ctx_core::inbox::text_of(&message.content);
         let session = NewSession { origin: Some(Origin::Inbound), ..NewSession::default() };
-        let mut submit = engine.submission(message, RunPolicy::StartRun);
-        let blobs = std::mem::take(&mut submit.1);
-        let mut submit = submit.0;
-        submit.overrides =
-            Overrides { envelope: Some(envelope.clone()), ..submit.overrides.clone() };
-        if answer.is_some() && submit.content.is_empty() {
-            submit.content = vec![Part::Text { text: text.clone() }];
-        }
+        let (mut submit, blobs) = engine.submission(message, RunPolicy::StartRun);
+        submit.overrides.envelope = Some(envelope.clone());
         let receive = Receive {
             new: engine.new_session(session)?,
             submit,

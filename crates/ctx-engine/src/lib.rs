@@ -41,6 +41,8 @@
 //! | [`Engine::events`] | stored and live events |
 //! | [`Engine::records`] | commits, objects, notes, search |
 //! | [`Engine::bundles`] | sessions as files |
+//! | [`Engine::inbound`] | messages from channels, policies |
+//! | [`Engine::entities`], [`Engine::aliases`] | who sends them; further labels of sessions |
 //! | [`Engine::tokens`] | API tokens |
 //! | [`Engine::maintenance`] | verification, garbage collection, backup |
 //! | [`Engine::background`] | leases, recovery, timers, shutdown |
@@ -48,13 +50,9 @@
 //! # Decide, store, act
 //!
 //! A rule in `ctx_core::decide` decides, the store applies its decision in one transaction, and
-//! effects follow only after the transaction is on disk. There are two exceptions:
-//!
-//! - Live deltas: text of an answer is sent to followers as it arrives and stored within a quarter
-//!   of a second. A crash in between loses text that a client has already shown; the next
-//!   connection shows what was stored.
-//! - Files that an agent writes through ctx: the file exists on disk before its observation is
-//!   durable. A crash in between leaves a changed file that no step mentions.
+//! effects follow only after the transaction is on disk. There is one exception: a file that an
+//! agent writes through ctx exists on disk before its observation is durable. A crash in between
+//! leaves a changed file that no step mentions.
 //!
 //! # The path of one message
 //!
@@ -93,6 +91,8 @@ mod diff;
 mod engine;
 mod events;
 mod feed;
+mod identities;
+mod inbound;
 mod inbox;
 mod instructions;
 mod maintenance;
@@ -129,6 +129,8 @@ pub use diff::{Diff, Side, Writer};
 pub use engine::{Engine, Error};
 pub use events::{Events, Follow, FollowAll};
 pub use feed::{Item as FeedItem, TextDelta};
+pub use identities::{Aliases, Entities, NewEntity};
+pub use inbound::{Explained, InboundMessages, NewInbound, ReceivedMessage};
 pub use maintenance::Maintenance;
 pub use message_pages::{ListedMessage, Order, Page, Place};
 pub use messages::Messages;

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use ctx_core::decide::{OpenedRun, ProviderCapabilities, ProviderCatalog, RunHost};
 use ctx_core::id::{NodeId, SessionId};
+use ctx_core::policy::Policies;
 use ctx_core::refusal::Refusal;
 use ctx_core::time::Timestamp;
 use tokio::sync::Notify;
@@ -166,6 +167,8 @@ pub(crate) struct Shared {
     /// Notified when the last actor has ended.
     pub(crate) all_actors_stopped: Notify,
     watches_store: AtomicBool,
+    /// For messages from channels; none if there is no file.
+    policies: RwLock<Option<Arc<Policies>>>,
 }
 
 impl Shared {
@@ -186,7 +189,17 @@ impl Shared {
             stopping: Mutex::default(),
             all_actors_stopped: Notify::new(),
             watches_store: AtomicBool::new(false),
+            policies: RwLock::default(),
         }
+    }
+
+    /// The policies for messages from channels.
+    pub(crate) fn policies(&self) -> Option<Arc<Policies>> {
+        self.policies.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_policies(&self, policies: Option<Arc<Policies>>) {
+        *self.policies.write().unwrap_or_else(PoisonError::into_inner) = policies;
     }
 
     fn actors(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Actor>>> {

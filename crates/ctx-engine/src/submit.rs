@@ -81,7 +81,7 @@ pub struct Key {
 }
 
 impl Key {
-    fn scoped(self, scope: String) -> OnceKey {
+    pub(crate) fn scoped(self, scope: String) -> OnceKey {
         OnceKey { scope, key: self.key, request: self.request }
     }
 }
@@ -109,7 +109,7 @@ pub struct Submitted {
 }
 
 impl Submitted {
-    fn of(session: SessionId, accepted: &Accepted) -> Self {
+    pub(crate) fn of(session: SessionId, accepted: &Accepted) -> Self {
         Self {
             session,
             message_id: accepted.message_id,
@@ -135,7 +135,7 @@ struct Created {
 }
 
 /// Reads an answer that was stored under a key.
-fn replayed<T: DeserializeOwned>(answer: Value) -> Result<T, Error> {
+pub(crate) fn replayed<T: DeserializeOwned>(answer: Value) -> Result<T, Error> {
     serde_json::from_value(answer)
         .map_err(|e| ctx_store::Error::Damaged(format!("a stored answer: {e}")).into())
 }
@@ -247,7 +247,7 @@ impl Messages<'_> {
 }
 
 impl Engine {
-    fn new_session(&self, new: NewSession) -> Result<session::New, Error> {
+    pub(crate) fn new_session(&self, new: NewSession) -> Result<session::New, Error> {
         let origin = new.origin.unwrap_or(Origin::Api);
         self.shared().known(new.provider_id.as_deref(), new.persona.as_deref())?;
         let id = SessionId(Ulid::new());
@@ -266,15 +266,12 @@ impl Engine {
         })
     }
 
-    pub(crate) async fn submit_to(
+    /// A message as the rules accept it, and the bytes of its images.
+    pub(crate) fn submission(
         &self,
-        target: Target,
-        to: SubmitTarget,
         message: NewMessage,
-        once: Option<Once<Accepted>>,
         run_policy: RunPolicy,
-    ) -> Result<Submitted, Error> {
-        self.ensure_lease().await?;
+    ) -> (Submit, Vec<Named>) {
         let classify_mode = if self.classifier().is_rules() {
             ClassifyMode::Immediate
         } else {
@@ -289,10 +286,23 @@ impl Engine {
             classify_mode,
             run_policy,
         };
+        (submit, message.blobs)
+    }
+
+    pub(crate) async fn submit_to(
+        &self,
+        target: Target,
+        to: SubmitTarget,
+        message: NewMessage,
+        once: Option<Once<Accepted>>,
+        run_policy: RunPolicy,
+    ) -> Result<Submitted, Error> {
+        self.ensure_lease().await?;
+        let (submit, blobs) = self.submission(message, run_policy);
         let (run_host, settings, invocation) =
             (self.shared().run_host.clone(), self.settings().clone(), self.invocation());
         let write =
-            Write { target, needs: Needs::MESSAGE, objects: message.blobs, now: invocation.now };
+            Write { target, needs: Needs::MESSAGE, objects: blobs, now: invocation.now };
         let rule = move |view: Option<&SessionView>| {
             decide::submit(view, &to, &submit, &run_host, &settings, &invocation)
         };
