@@ -180,6 +180,8 @@ pub enum Refusal {
     ApprovalDenied,
     #[error("there is no such entity")]
     NoEntity,
+    #[error("several entities have the name `{name}`: use an id")]
+    AmbiguousName { name: String },
     /// An entity that was merged has no identities and sessions any more.
     #[error("the entity was merged into {into}")]
     EntityMerged { into: EntityId },
@@ -265,6 +267,7 @@ impl Refusal {
             Refusal::NoPolicy => "no_policy",
             Refusal::ApprovalDenied => "approval_denied",
             Refusal::NoEntity => "no_entity",
+            Refusal::AmbiguousName { .. } => "ambiguous_name",
             Refusal::EntityMerged { .. } => "entity_merged",
             Refusal::SameEntity => "same_entity",
             Refusal::IdentityLinked { .. } => "identity_linked",

@@ -80,6 +80,24 @@ impl Entities<'_> {
         Ok(entity)
     }
 
+    /// The entity with an id or a name.
+    ///
+    /// Fails if there is none, or several have the name.
+    pub async fn find(self, name: &str) -> Result<Entity, Error> {
+        if let Ok(id) = name.parse() {
+            return self.get(id).await;
+        }
+        let mut named = self.engine.store().entities_named(name).await?;
+        match (named.pop(), named.is_empty()) {
+            (None, _) => Err(Refusal::NoEntity.into()),
+            (Some(entity), true) => Ok(entity),
+            (Some(_), false) => {
+                let name = name.chars().take(80).collect();
+                Err(Refusal::AmbiguousName { name }.into())
+            }
+        }
+    }
+
     /// An entity.
     ///
     /// Fails if there is no such entity.

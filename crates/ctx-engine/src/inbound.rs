@@ -101,10 +101,8 @@ impl InboundMessages<'_> {
         let policies = self.policies().ok_or(Refusal::NoPolicy)?;
         engine.ensure_lease().await?;
         let channel = channel_key(&envelope.channel, envelope.account_id.as_deref());
-        let once = key.map(|key| Once {
-            key: key.scoped(format!("inbound {channel}")),
-            answer: remembered,
-        });
+        let once = key
+            .map(|key| Once { key: key.scoped(format!("inbound {channel}")), answer: remembered });
         let text = ctx_core::inbox::text_of(&message.content);
         let session = NewSession { origin: Some(Origin::Inbound), ..NewSession::default() };
         let (mut submit, blobs) = engine.submission(message, RunPolicy::StartRun);

@@ -301,8 +301,7 @@ impl Engine {
         let (submit, blobs) = self.submission(message, run_policy);
         let (run_host, settings, invocation) =
             (self.shared().run_host.clone(), self.settings().clone(), self.invocation());
-        let write =
-            Write { target, needs: Needs::MESSAGE, objects: blobs, now: invocation.now };
+        let write = Write { target, needs: Needs::MESSAGE, objects: blobs, now: invocation.now };
         let rule = move |view: Option<&SessionView>| {
             decide::submit(view, &to, &submit, &run_host, &settings, &invocation)
         };

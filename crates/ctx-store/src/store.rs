@@ -4,11 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use ctx_core::alias::Alias;
 use ctx_core::ancestry::AncestorSearch;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Needs, SessionView};
-use ctx_core::alias::Alias;
-use ctx_core::id::{CommitId, EntityId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
+use ctx_core::id::{
+    CommitId, EntityId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId,
+};
 use ctx_core::identity::{Address, Entity, Envelope, Identity, Principal};
 use ctx_core::object::Object;
 use ctx_core::run::Run;
@@ -20,8 +22,8 @@ use tokio::sync::mpsc;
 use crate::driver::{Db, Driver, Snapshot, Tx};
 use crate::relational::row_counts::RowCounts;
 use crate::relational::{
-    compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, identity_rows, load, purge, repair,
-    session_rows, task_rows, token_rows, turn_rows, verify,
+    compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, identity_rows, load,
+    purge, repair, session_rows, task_rows, token_rows, turn_rows, verify,
 };
 use crate::schema::SCHEMA;
 use crate::transition::{Stored, Transition};
@@ -358,6 +360,12 @@ impl Store {
         self.read(move |db| identity_rows::entity(db, id)).await
     }
 
+    /// The first two entities with a name that were not merged.
+    pub async fn entities_named(&self, name: &str) -> Result<Vec<Entity>, Error> {
+        let name = name.to_owned();
+        self.read(move |db| identity_rows::entities_named(db, &name)).await
+    }
+
     /// Entities that were not merged, oldest first, after one.
     pub async fn entities(
         &self,
@@ -422,9 +430,8 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Alias>, Error> {
         let (of, after) = (session_label.map(str::to_owned), after.map(str::to_owned));
-        let read = move |db: &dyn Db| {
-            identity_rows::aliases(db, of.as_deref(), after.as_deref(), limit)
-        };
+        let read =
+            move |db: &dyn Db| identity_rows::aliases(db, of.as_deref(), after.as_deref(), limit);
         self.read(read).await
     }
 

@@ -25,11 +25,8 @@ pub trait Transition: Any + Send {
     ///
     /// # Errors
     /// If the rule refuses; nothing is stored then.
-    fn decide(
-        &self,
-        view: Option<&SessionView>,
-        routed: Option<&Routed>,
-    ) -> Result<Batch, Refusal>;
+    fn decide(&self, view: Option<&SessionView>, routed: Option<&Routed>)
+    -> Result<Batch, Refusal>;
 
     /// The idempotency key of the request, if it has one.
     fn key(&self) -> Option<&OnceKey>;

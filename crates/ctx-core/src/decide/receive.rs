@@ -13,9 +13,7 @@ use crate::suspension::{Answer, Kind};
 use super::resume::answer_suspension;
 use super::session_changes::{RunHost, SessionChanges};
 use super::submit::accept_message;
-use super::{
-    Accepted, Change, Decided, Invocation, SessionView, Settings, Submit, create_session,
-};
+use super::{Accepted, Change, Decided, Invocation, SessionView, Settings, Submit, create_session};
 
 /// A message from a channel.
 #[derive(Debug, Clone, PartialEq)]

@@ -21,9 +21,9 @@ use crate::pack::{Packed, pack};
 
 use super::load::{KnownRows, Loaded, turn_row};
 use super::session_rows::SessionRow;
-use super::{identity_rows, 
-    compaction_rows, conversation_rows, event_rows, not_found, session_rows, task_rows, to_json,
-    turn_rows,
+use super::{
+    compaction_rows, conversation_rows, event_rows, identity_rows, not_found, session_rows,
+    task_rows, to_json, turn_rows,
 };
 
 /// What a decision writes.

@@ -41,11 +41,7 @@ fn entity_row(row: Row<'_>) -> Result<Entity, Error> {
 
 fn identity_row(row: Row<'_>) -> Result<Identity, Error> {
     Ok(Identity {
-        address: Address {
-            channel: row.get(0)?,
-            account_id: row.get(1)?,
-            sender_id: row.get(2)?,
-        },
+        address: Address { channel: row.get(0)?, account_id: row.get(1)?, sender_id: row.get(2)? },
         entity: from_id("an identity's entity", row.get(3)?)?,
         verified: row.get(4)?,
         linked_at: row.get(5)?,
@@ -74,6 +70,15 @@ fn present(db: &dyn Db, id: EntityId) -> Result<Entity, Error> {
         Some(into) => Err(Refusal::EntityMerged { into }.into()),
         None => Ok(found),
     }
+}
+
+/// The first two entities with a name that were not merged.
+pub(crate) fn entities_named(db: &dyn Db, name: &str) -> Result<Vec<Entity>, Error> {
+    db.rows(
+        select_entity!("WHERE merged_into IS NULL AND name = ?1 ORDER BY id LIMIT 2"),
+        args![name],
+        entity_row,
+    )
 }
 
 /// Entities after one, oldest first, without those that were merged.
@@ -143,12 +148,12 @@ pub(crate) fn link(tx: &mut dyn Tx, new: &Identity) -> Result<Identity, Error> {
     {
         return Err(Refusal::IdentityLinked { entity: other.entity }.into());
     }
-    let count = db.int(
-        "SELECT COUNT(*) FROM identities WHERE entity = ?1",
-        args![&new.entity.to_string()],
-    )?;
+    let count = db
+        .int("SELECT COUNT(*) FROM identities WHERE entity = ?1", args![&new.entity.to_string()])?;
     if count.unwrap_or(0) >= PAGE_MAX as i64 {
-        return Err(Refusal::TooMany { what: "identities", count: PAGE_MAX + 1, max: PAGE_MAX }.into());
+        return Err(
+            Refusal::TooMany { what: "identities", count: PAGE_MAX + 1, max: PAGE_MAX }.into()
+        );
     }
     tx.execute(
         "INSERT INTO identities(key, channel, account_id, sender_id, entity, verified, linked_at)
@@ -171,7 +176,11 @@ pub(crate) fn link(tx: &mut dyn Tx, new: &Identity) -> Result<Identity, Error> {
 ///
 /// # Errors
 /// If the address is not linked to the entity.
-pub(crate) fn unlink(tx: &mut dyn Tx, entity: EntityId, address: &Address) -> Result<Identity, Error> {
+pub(crate) fn unlink(
+    tx: &mut dyn Tx,
+    entity: EntityId,
+    address: &Address,
+) -> Result<Identity, Error> {
     let key = address.key();
     let found = identity(tx, &key)?.filter(|found| found.entity == entity);
     let found = found.ok_or(Refusal::NoIdentity)?;
@@ -240,7 +249,11 @@ pub(crate) fn set_entity(tx: &mut dyn Tx, session: i64, entity: EntityId) -> Res
 
 /// The labels of all sessions with direct messages of an entity, those with the newest activity
 /// first.
-pub(crate) fn session_labels(db: &dyn Db, entity: EntityId, limit: usize) -> Result<Vec<String>, Error> {
+pub(crate) fn session_labels(
+    db: &dyn Db,
+    entity: EntityId,
+    limit: usize,
+) -> Result<Vec<String>, Error> {
     db.rows(
         "SELECT s.label FROM sessions s
          WHERE s.entity = ?1 OR s.routing_key IN (SELECT key FROM identities WHERE entity = ?1)

@@ -20,7 +20,9 @@ use crate::{Error, SessionQuery, Target};
 
 use super::session_rows::{self, SessionRow};
 use super::task_rows::TaskRow;
-use super::{compaction_rows, identity_rows,  conversation_rows, from_json, not_found, task_rows, turn_rows};
+use super::{
+    compaction_rows, conversation_rows, from_json, identity_rows, not_found, task_rows, turn_rows,
+};
 
 /// A session as a write found it.
 #[derive(Default)]

@@ -3,10 +3,10 @@
 use ctx_core::decide::{self, ClassifyMode, Delivered, Settings, Submit, SubmitTarget};
 use ctx_core::id::MessageId;
 use ctx_core::identity::{Envelope, PeerKind};
-use ctx_core::policy::ToolRights;
 use ctx_core::inbox::{self, Item, ItemState, Mode, OverflowPolicy, Overrides, Rights};
 use ctx_core::message::{Part, Source};
 use ctx_core::object::{Named, Object};
+use ctx_core::policy::ToolRights;
 use ctx_core::prompt::Choice;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{Activity, Delivery};

@@ -19,9 +19,11 @@
 //! | `tasks`, `commits`, `search` | work and its record |
 //! | `blobs`, `bundles` | stored bytes, export and import |
 //! | `providers` | agents and models |
+//! | `inbound`, `entities`, `aliases` | messages from channels, who sends them, labels |
 //! | `events` | server-sent events |
 //! | `health`, `metrics`, `web_page` | probes, counters, the page at `/` |
 
+mod aliases;
 mod answers;
 mod authorization;
 mod blobs;
@@ -30,9 +32,11 @@ mod commits;
 mod compact;
 mod connections;
 mod cursor;
+mod entities;
 mod events;
 mod extractors;
 mod health;
+mod inbound;
 mod inbox;
 mod message_content;
 mod messages;
@@ -220,6 +224,14 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(runs::read))
         .routes(routes!(blobs::read))
         .routes(routes!(providers::list))
+        .routes(routes!(inbound::receive))
+        .routes(routes!(entities::create, entities::list))
+        .routes(routes!(entities::merge))
+        .routes(routes!(entities::read, entities::update))
+        .routes(routes!(entities::identities, entities::link, entities::unlink))
+        .routes(routes!(entities::sessions))
+        .routes(routes!(aliases::add, aliases::list))
+        .routes(routes!(aliases::remove))
         .routes(routes!(health::alive))
         .routes(routes!(health::ready))
         .routes(routes!(metrics::metrics))

@@ -117,8 +117,10 @@ impl From<EngineError> for Error {
 
 fn status_of(code: &str) -> StatusCode {
     match code {
-        "no_session" | "not_found" | "no_suspension" | "no_item" | "not_pinned" => {
-            StatusCode::NOT_FOUND
+        "no_session" | "not_found" | "no_suspension" | "no_item" | "not_pinned" | "no_entity"
+        | "no_identity" | "no_alias" => StatusCode::NOT_FOUND,
+        "access_denied" | "no_policy" | "no_session_key" | "approval_denied" => {
+            StatusCode::FORBIDDEN
         }
         "unknown_provider"
         | "unknown_persona"
@@ -135,6 +137,8 @@ fn status_of(code: &str) -> StatusCode {
         | "bundle_too_large"
         | "missing_head"
         | "other_bundle"
+        | "missing_variable"
+        | "same_entity"
         | "bundle_damaged" => StatusCode::UNPROCESSABLE_ENTITY,
         "inbox_full" => StatusCode::TOO_MANY_REQUESTS,
         "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
@@ -163,6 +167,9 @@ fn status_of(code: &str) -> StatusCode {
         | "too_much_pinned"
         | "already_sealed"
         | "already_ended"
+        | "entity_merged"
+        | "identity_linked"
+        | "ambiguous_name"
         | "diverged" => StatusCode::CONFLICT,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }

@@ -13,12 +13,14 @@
 //! | `run_json` | run |
 //! | `compaction_json` | compaction |
 //! | `diff_json` | comparison of two branches |
+//! | `entity_json` | entity, identity, alias, sender of a message |
 //! | `import_json` | result of an import |
 //! | `provider_json` | provider |
 
 pub(crate) mod commit_json;
 pub(crate) mod compaction_json;
 pub(crate) mod diff_json;
+pub(crate) mod entity_json;
 pub(crate) mod import_json;
 pub(crate) mod inbox_json;
 pub(crate) mod message_json;

@@ -20,6 +20,17 @@ pub(crate) struct Parent {
     tool_call: Option<String>,
 }
 
+/// How messages from channels reach a session
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Routing {
+    /// The entity whose direct messages the session receives
+    entity: Option<String>,
+    /// The policy that created the session
+    policy: Option<String>,
+    /// The label of the session that receives the messages instead of this one
+    merged_into: Option<String>,
+}
+
 /// The open run of a session
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CurrentRun {
@@ -92,6 +103,7 @@ pub(crate) struct Session {
     model: Option<String>,
     origin: String,
     parent: Option<Parent>,
+    routing: Routing,
     task: Option<Task>,
     run: Option<CurrentRun>,
     /// The oldest open suspension
@@ -169,6 +181,11 @@ impl From<&Info> for Session {
                 turn: optional_string(&parent.turn),
                 tool_call: parent.tool_call.clone(),
             }),
+            routing: Routing {
+                entity: optional_string(&row.routing.entity),
+                policy: row.routing.policy.clone(),
+                merged_into: row.routing.merged_into.clone(),
+            },
             task: info.task.as_ref().map(Task::from),
             run: info.run.as_ref().map(|run| CurrentRun {
                 id: run.id.to_string(),

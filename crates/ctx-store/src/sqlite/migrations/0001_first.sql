@@ -156,6 +156,7 @@ CREATE TABLE idempotency (
 CREATE TABLE entities (
     id TEXT PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('person', 'agent', 'service')), name TEXT NOT NULL, relationship TEXT,
     owner INTEGER NOT NULL DEFAULT 0, merged_into TEXT REFERENCES entities(id), created_at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX entities_by_name ON entities(name);
 -- `key` is the address as one text: `channel:sender_id` or `channel/account_id:sender_id`, escaped.
 CREATE TABLE identities (
     key TEXT PRIMARY KEY, channel TEXT NOT NULL, account_id TEXT, sender_id TEXT NOT NULL, entity TEXT NOT NULL REFERENCES entities(id),
