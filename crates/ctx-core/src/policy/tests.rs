@@ -353,7 +353,7 @@ fn each_variable_expands_to_its_escaped_value() {
 // R126
 #[test]
 fn a_variable_without_a_value_is_a_denial() {
-    let sender = Principal::unknown(Some(String::new()));
+    let sender = Principal::unknown(Some("Mom".into()));
     for variable in [
         "principal.entity_id",
         "principal.name",
@@ -386,6 +386,19 @@ fn a_sender_id_that_is_an_entity_id_does_not_reach_the_session_of_the_entity() {
     assert_eq!(evaluate(&unknown, ULID), Err(denial));
     assert_eq!(evaluate(&unknown, "mom"), Ok("dm:mom".into()));
     assert_eq!(evaluate(&principal(PrincipalType::Known), ULID), Ok(format!("dm:{ULID}")));
+}
+
+#[test]
+fn the_name_that_an_unknown_sender_claims_is_not_matched() {
+    let policies = one("{principal: {name: Mom}}");
+    let evaluate = |sender: &Principal| policies.explain(sender, &dm("irc", "m"), "", true, NOW);
+    assert!(evaluate(&principal(PrincipalType::Known)).result.is_ok());
+    let claimed = evaluate(&Principal::unknown(Some("Mom".into())));
+    assert_eq!(claimed.result, Err(Denial::NoMatch));
+    assert_eq!(
+        claimed.rules[0].reason,
+        "principal.name must be `Mom`, but it is only claimed by an unknown sender"
+    );
 }
 
 #[test]
