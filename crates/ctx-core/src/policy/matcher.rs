@@ -70,7 +70,7 @@ impl Field {
                 let mut buffer = [0; ulid::ULID_LEN];
                 f(sender.entity_id.map(|id| &*id.0.array_to_str(&mut buffer)))
             }
-            Self::Name => f(sender.name.as_deref()),
+            Self::Name => f(known_name(sender)),
             Self::Relationship => f(sender.relationship.as_deref()),
             Self::Channel => f(Some(&envelope.channel)),
             Self::AccountId => f(envelope.account_id.as_deref()),
@@ -144,6 +144,9 @@ impl Test {
         let Subject { sender, envelope, text, verified, now } = subject;
         let has = match self {
             Self::PrincipalType(_) => type_name(sender.kind).to_owned(),
+            Self::Text(Field::Name, _) if sender.name.is_some() && known_name(sender).is_none() => {
+                "only claimed by an unknown sender".to_owned()
+            }
             Self::Text(field, _) => field.with_value(subject, |value| {
                 value.map_or_else(|| "absent".to_owned(), |value| format!("`{}`", shown(value)))
             }),
@@ -189,6 +192,11 @@ impl fmt::Display for Test {
         };
         write!(f, "{name} must be {}", wanted.join(" or "))
     }
+}
+
+/// The name of the sender. An unknown sender chooses its name, so it could be that of another.
+pub(super) fn known_name(sender: &Principal) -> Option<&str> {
+    sender.name.as_deref().filter(|_| sender.kind != PrincipalType::Unknown)
 }
 
 /// A value in one line of limited length.

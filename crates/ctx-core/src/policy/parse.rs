@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::{Location, Options, Spanned, UserMessageFormatter};
 
@@ -47,24 +48,27 @@ const PEER_KINDS: [PeerKind; 3] = [PeerKind::Dm, PeerKind::Group, PeerKind::Chan
 pub(super) struct RawPolicy {
     name: Spanned<String>,
     #[serde(default, deserialize_with = "present")]
-    priority: Option<Spanned<i64>>,
-    #[serde(default, rename = "match")]
+    priority: Option<Spanned<String>>,
+    #[serde(default, rename = "match", deserialize_with = "filled")]
     conditions: RawMatch,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "filled")]
     effect: Effect,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "filled")]
     permissions: RawPermissions,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "filled")]
     session: RawSession,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "filled")]
     modifiers: RawModifiers,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawMatch {
+    #[serde(deserialize_with = "filled")]
     principal: RawPrincipal,
+    #[serde(deserialize_with = "filled")]
     delivery: RawDelivery,
+    #[serde(deserialize_with = "filled")]
     conditions: RawConditions,
 }
 
@@ -112,6 +116,7 @@ struct RawConditions {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawPermissions {
+    #[serde(deserialize_with = "filled")]
     tools: RawTools,
     #[serde(deserialize_with = "present")]
     approve: Option<bool>,
@@ -146,7 +151,11 @@ struct RawModifiers {
 
 /// A field that is written must have a value.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(from).map(Some)
+    filled(from).map(Some)
+}
+
+fn filled<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    Option::deserialize(from)?.ok_or_else(|| D::Error::custom("a field has no value"))
 }
 
 impl Policies {
@@ -212,6 +221,10 @@ fn describe(yaml: &str, error: &serde_saphyr::Error) -> PolicyError {
     let line = error.location().and_then(line);
     let text = error.without_snippet().render_with_formatter(&UserMessageFormatter);
     let message = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // The line is a field of its own.
+    let place =
+        error.location().map(|at| format!(" at line {}, column {}", at.line(), at.column()));
+    let message = place.map_or(message.clone(), |place| message.replace(&place, ""));
     let message = message.chars().take(MESSAGE_MAX_CHARS).collect();
     PolicyError { line, policy: line.and_then(|line| policy_at(yaml, line)), message }
 }
@@ -253,12 +266,11 @@ fn rule(yaml: &str, raw: RawPolicy) -> Result<Rule, Fault> {
     let priority = match priority {
         None => PRIORITY_DEFAULT,
         Some(priority) => {
-            let value = u8::try_from(priority.value).ok().filter(|value| *value <= PRIORITY_MAX);
+            let value = priority.value.parse().ok().filter(|value| *value <= PRIORITY_MAX);
             value.ok_or_else(|| {
-                let message = format!(
-                    "priority {} is out of range: it must be from 0 to {PRIORITY_MAX}",
-                    priority.value
-                );
+                let shown = shown(&priority.value);
+                let message =
+                    format!("priority `{shown}` is not a number from 0 to {PRIORITY_MAX}");
                 Fault::new(priority.referenced, message)
             })?
         }

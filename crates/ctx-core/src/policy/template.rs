@@ -7,6 +7,7 @@ use crate::session::{is_session_id, is_valid_label};
 use crate::session_key::SessionKey;
 
 use super::TEMPLATE_MAX_CHARS;
+use super::matcher::known_name;
 
 /// A checked template.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +73,7 @@ impl Variable {
         let option = |value: &Option<String>| value.as_deref().and_then(text);
         match self {
             Self::EntityId => sender.entity_id.map(|id| id.to_string()),
-            Self::PrincipalName => option(&sender.name),
+            Self::PrincipalName => known_name(sender).and_then(text),
             Self::PrincipalType => text(type_name(sender.kind)),
             Self::Channel if envelope.channel.is_empty() => None,
             Self::Channel => Some(channel_key(&envelope.channel, envelope.account_id.as_deref())),

@@ -2,6 +2,9 @@
 
 mod files;
 
+use proptest::option;
+use proptest::prelude::*;
+
 use super::*;
 use crate::id::EntityId;
 use crate::identity::{Envelope, PeerKind, Principal, PrincipalType};
@@ -350,7 +353,7 @@ fn each_variable_expands_to_its_escaped_value() {
 // R126
 #[test]
 fn a_variable_without_a_value_is_a_denial() {
-    let sender = Principal::unknown(Some(String::new()));
+    let sender = Principal::unknown(Some("Mom".into()));
     for variable in [
         "principal.entity_id",
         "principal.name",
@@ -383,6 +386,19 @@ fn a_sender_id_that_is_an_entity_id_does_not_reach_the_session_of_the_entity() {
     assert_eq!(evaluate(&unknown, ULID), Err(denial));
     assert_eq!(evaluate(&unknown, "mom"), Ok("dm:mom".into()));
     assert_eq!(evaluate(&principal(PrincipalType::Known), ULID), Ok(format!("dm:{ULID}")));
+}
+
+#[test]
+fn the_name_that_an_unknown_sender_claims_is_not_matched() {
+    let policies = one("{principal: {name: Mom}}");
+    let evaluate = |sender: &Principal| policies.explain(sender, &dm("irc", "m"), "", true, NOW);
+    assert!(evaluate(&principal(PrincipalType::Known)).result.is_ok());
+    let claimed = evaluate(&Principal::unknown(Some("Mom".into())));
+    assert_eq!(claimed.result, Err(Denial::NoMatch));
+    assert_eq!(
+        claimed.rules[0].reason,
+        "principal.name must be `Mom`, but it is only claimed by an unknown sender"
+    );
 }
 
 #[test]
@@ -442,7 +458,8 @@ fn a_hundred_policies_are_evaluated_quickly() {
     let mut yaml = String::from("- {name: last, priority: 0, session: {key: 'dm:x:y'}}\n");
     for n in 0..99 {
         yaml.push_str(&format!(
-            "- {{name: p{n}, match: {{principal: {{type: unknown}}, delivery: {{channel: c{n}}}}}}}\n"
+            "- {{name: p{n}, match: {{principal: {{type: unknown}}, \
+             delivery: {{channel: c{n}}}}}}}\n"
         ));
     }
     let policies = policies(&yaml);
@@ -455,4 +472,46 @@ fn a_hundred_policies_are_evaluated_quickly() {
     let each = start.elapsed() / rounds;
     // Without optimizations on a busy machine it is below 30 µs.
     assert!(each < std::time::Duration::from_micros(500), "{each:?}");
+}
+
+/// Values with every character that has a meaning in a label.
+const VALUE: &str = "[a-c:/%~ \n{}*]{1,5}|thread|01JCZ5V0S3E8Q4T6W7X8Y9ZABC|principal.name";
+
+proptest! {
+    // R120
+    #[test]
+    fn the_label_of_an_unknown_sender_parses_back_to_its_address(
+        channel in VALUE, account_id in option::of(VALUE), sender_id in VALUE,
+    ) {
+        let envelope = Envelope { account_id, ..dm(&channel, &sender_id) };
+        let sender = Principal::unknown(Some(sender_id));
+        let access = policies(EXAMPLES).evaluate(&sender, &envelope, "hi", false, NOW);
+        let label = access.expect("allowed").label;
+        prop_assert_eq!(label.parse(), Ok(SessionKey::Sender(envelope.address())));
+    }
+
+    // R121, R122
+    #[test]
+    fn the_label_of_a_group_parses_back_to_its_parts(
+        channel in VALUE, peer in VALUE,
+        account_id in option::of(VALUE), thread in option::of(VALUE),
+    ) {
+        let group = group(&channel, &peer, thread.as_deref());
+        let envelope = Envelope { account_id: account_id.clone(), ..group };
+        let sender = principal(PrincipalType::Known);
+        let access = policies(EXAMPLES).evaluate(&sender, &envelope, "hi", false, NOW);
+        let label = access.expect("allowed").label;
+        let key = match thread {
+            Some(thread_id) => SessionKey::Thread { channel, account_id, peer_id: peer, thread_id },
+            None => SessionKey::Group { channel, account_id, peer_id: peer },
+        };
+        prop_assert_eq!(label.parse(), Ok(key));
+    }
+
+    #[test]
+    fn any_text_is_parsed_or_refused_without_a_panic(
+        text in "([a-z]{1,4}|name|match|session|key|: |- |\n|  |[{}\\[\\]*&'\"#!|>,~<]){0,30}",
+    ) {
+        let _ = Policies::parse(&text);
+    }
 }
