@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{EntityId, NodeId, SessionId, TurnId};
+use crate::policy::ToolRights;
 use crate::time::Timestamp;
 
 #[allow(missing_docs, reason = "the name is self-explanatory")]
@@ -126,6 +127,9 @@ pub struct Session {
     /// Set if another session started this one.
     pub parent: Option<Parent>,
     pub routing: Routing,
+    /// The tools that the sender of the newest message with rights permits. They apply to runs
+    /// that no person started.
+    pub tool_rights: Vec<ToolRights>,
     /// Settings of the agent, such as mode or effort.
     pub options: BTreeMap<String, String>,
     pub delivery: Delivery,
@@ -225,6 +229,7 @@ impl New {
             origin: self.origin,
             parent: self.parent.clone(),
             routing: self.routing.clone(),
+            tool_rights: Vec::new(),
             options: BTreeMap::new(),
             delivery: Delivery::Open,
             track_tasks: self.tracks_tasks(),

@@ -107,6 +107,7 @@ fn request(prompt: String, model: Option<String>) -> Request {
         resumes: Vec::new(),
         open: 0,
         own: None,
+        tool_rights: Vec::new(),
     }
 }
 

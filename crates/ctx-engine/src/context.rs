@@ -26,6 +26,8 @@ use crate::instructions;
 use crate::provider::{About, AgentSessionState, Request};
 use crate::tools;
 
+/// Most other conversations of a person that the system prompt names.
+const OTHER_SESSIONS_MAX: usize = 20;
 /// Most bytes of one tool result that are sent.
 const RESULT_MAX_BYTES: usize = 64 * 1024;
 /// Most bytes of images in one request. The newest are sent, the others are described. Encoded as
@@ -198,6 +200,7 @@ pub(crate) async fn assemble(
                 .filter(|tool| opened_run.run.tools.iter().all(|client| client.name != tool.name)),
         );
     }
+    offered.retain(|tool| opened_run.run.permits(&tool.name));
     let request = Request {
         session: session.id,
         run: opened_run.run.id,
@@ -211,6 +214,7 @@ pub(crate) async fn assemble(
         resumes: opened_run.resumes.clone(),
         open,
         own,
+        tool_rights: opened_run.run.tool_rights.clone(),
     };
     Ok(Assembled { provider_id: provider_id.clone(), request, history, starts })
 }
@@ -236,8 +240,22 @@ async fn system(
         Some(dir) if about.agent.is_none() => instructions::read(dir).await,
         _ => None,
     };
-    let parts: Vec<String> = persona.into_iter().chain(worker).chain(project).collect();
+    let others = other_sessions(engine, session).await?;
+    let parts = persona.into_iter().chain(worker).chain(project).chain(others);
+    let parts: Vec<String> = parts.collect();
     Ok((!parts.is_empty()).then(|| parts.join("\n\n")))
+}
+
+/// The other conversations with the person of this session (R141).
+async fn other_sessions(engine: &Engine, session: &Session) -> Result<Option<String>, Error> {
+    let Some(entity) = session.routing.entity else { return Ok(None) };
+    let labels = engine.store().entity_sessions(entity, OTHER_SESSIONS_MAX + 1).await?;
+    let others: Vec<String> = labels.into_iter().filter(|label| *label != session.label).collect();
+    if others.is_empty() {
+        return Ok(None);
+    }
+    let names: String = others.iter().map(|label| format!("\n- {label}")).collect();
+    Ok(Some(format!("There are other conversations with this person, which ctx keeps:{names}")))
 }
 
 /// The agent's own session, if it is known which part of this history it has seen.

@@ -13,6 +13,7 @@ use ctx_core::compaction::Trigger;
 use ctx_core::id::{BlobId, MessageId, RunId, SessionId};
 use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, ToolStatus};
+use ctx_core::policy::ToolRights;
 use ctx_core::step;
 use ctx_core::suspension::{Answer, Awaited, Suspension};
 use ctx_core::turn::Usage;
@@ -54,6 +55,15 @@ pub struct Request {
     pub open: usize,
     /// The agent's own session, if it is known which part of this history it has seen.
     pub own: Option<AgentSessionState>,
+    /// The tools that the agent may call: those that all of them permit.
+    pub tool_rights: Vec<ToolRights>,
+}
+
+impl Request {
+    /// Whether the agent may call a tool.
+    pub fn permits(&self, tool: &str) -> bool {
+        self.tool_rights.iter().all(|rights| rights.permits(tool))
+    }
 }
 
 /// A session that an agent keeps itself.

@@ -73,6 +73,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
         resumes: Vec::new(),
         open: 0,
         own: None,
+        tool_rights: Vec::new(),
     }
 }
 

@@ -261,6 +261,25 @@ impl<'a> SessionChanges<'a> {
         })
     }
 
+    /// The rights of a run: those of its messages. A run that no person started has the rights of
+    /// the session.
+    fn tool_rights(&self, items: &[Item]) -> Vec<ToolRights> {
+        let mut all: Vec<ToolRights> = Vec::new();
+        for item in items {
+            let tools = match &item.overrides.rights {
+                Some(rights) => &rights.tools,
+                None if item.source == Source::Human => continue,
+                None => &self.session.tool_rights,
+            };
+            for tools in tools {
+                if !tools.permits_all() && !all.contains(tools) {
+                    all.push(tools.clone());
+                }
+            }
+        }
+        all
+    }
+
     /// Opens a run with messages. The session must be idle.
     pub(super) fn open_run(
         &mut self,
@@ -272,13 +291,7 @@ impl<'a> SessionChanges<'a> {
         self.append_notices();
         let now = self.now();
         let wanted = items.last().map(|item| item.overrides.clone()).unwrap_or_default();
-        let mut tool_rights: Vec<ToolRights> = Vec::new();
-        let rights = items.iter().filter_map(|item| item.overrides.rights.as_ref());
-        for tools in rights.flat_map(|rights| &rights.tools) {
-            if !tools.permits_all() && !tool_rights.contains(tools) {
-                tool_rights.push(tools.clone());
-            }
-        }
+        let tool_rights = self.tool_rights(&items);
         let preferred =
             self.session.provider_id.clone().unwrap_or_else(|| run_host.catalog.default.clone());
         let provider_id = wanted.provider_id.unwrap_or_else(|| preferred.clone());

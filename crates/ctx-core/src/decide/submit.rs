@@ -118,6 +118,10 @@ pub(super) fn accept_message(
     let mut changes = SessionChanges::new(view, invocation);
     before.into_iter().for_each(|change| changes.push(change));
     let item = item(&changes, submit, run_host)?;
+    if let Some(rights) = &item.overrides.rights {
+        let restricting = rights.tools.iter().filter(|tools| !tools.permits_all());
+        changes.session.tool_rights = restricting.cloned().collect();
+    }
     match changes.session.status {
         Status::Error => return Err(Refusal::SessionDamaged),
         Status::Archived | Status::Suspended => changes.session.status = Status::Active,

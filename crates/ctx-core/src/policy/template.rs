@@ -119,9 +119,15 @@ impl Template {
         Ok(template)
     }
 
-    /// Whether the label contains the id of the sender's entity.
+    /// Whether the label contains the id of the sender's entity and nothing of the envelope, so
+    /// that it is the same on all channels.
     pub(super) fn has_entity(&self) -> bool {
+        let of_sender = |variable| {
+            use Variable::{EntityId, PrincipalName, PrincipalType};
+            matches!(variable, EntityId | PrincipalName | PrincipalType)
+        };
         self.variables().any(|variable| variable == Variable::EntityId)
+            && self.variables().all(of_sender)
     }
 
     /// The label for a message, or the name of the variable that has no value.

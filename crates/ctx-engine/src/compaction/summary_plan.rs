@@ -276,6 +276,7 @@ impl Plan {
             resumes: Vec::new(),
             open,
             own: None,
+            tool_rights: Vec::new(),
         }
     }
 

@@ -14,6 +14,10 @@ use crate::provider::{STEERS_MAX, ToolRequest};
 use crate::shared::Actor;
 use crate::tools;
 
+fn not_permitted(tool: &str) -> String {
+    format!("the policies do not permit the tool `{tool}` in this conversation")
+}
+
 impl Runner<'_> {
     /// Carries out an agent's call of one of ctx's own tools. A call may wait for a worker, so it
     /// runs beside the stream until `stop` is cancelled.
@@ -27,6 +31,10 @@ impl Runner<'_> {
             let _ = tool.reply.send((format!("there is no tool called `{}`", tool.name), true));
             return;
         };
+        if !self.opened_run.run.permits(&tool.name) {
+            let _ = tool.reply.send((not_permitted(&tool.name), true));
+            return;
+        }
         // The call's id in the turn is that of the newest open call with this name.
         let call = self
             .draft
@@ -49,7 +57,8 @@ impl Runner<'_> {
 
     fn caller(&self, tool_call: Option<String>, stop: &CancellationToken) -> tools::Caller {
         let (session, fence) = (self.session, self.opened_run.run.fence);
-        tools::Caller { session, fence, tool_call, stop: stop.clone() }
+        let tool_rights = self.opened_run.run.tool_rights.clone();
+        tools::Caller { session, fence, tool_call, stop: stop.clone(), tool_rights }
     }
 
     /// Carries out a model's call of one of ctx's own tools. A call that waits returns early if the
@@ -61,6 +70,9 @@ impl Runner<'_> {
         params: &serde_json::Value,
         actor: &Arc<Actor>,
     ) -> Result<tools::Answer, Error> {
+        if !self.opened_run.run.permits(own.name()) {
+            return Ok(tools::Answer::error(not_permitted(own.name())));
+        }
         let (engine, stop) = (self.engine, CancellationToken::new());
         let caller = self.caller(Some(call), &stop);
         let mut answer = Box::pin(tools::call(engine, &caller, own, params));

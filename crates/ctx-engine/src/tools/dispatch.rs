@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ctx_core::decide::{self, AgentTool, ToolRefusal};
 use ctx_core::id::SessionId;
-use ctx_core::inbox::{Mode, Tool};
+use ctx_core::inbox::{Mode, Overrides, Tool};
 use ctx_core::message::Source;
 use ctx_core::session::{Origin, Parent, Session};
 use ctx_core::text_limits::one_line;
@@ -83,8 +83,12 @@ pub(super) async fn call(
         }),
         ..NewSession::default()
     };
-    let first =
-        NewMessage { source: Source::Agent, mode: Some(Mode::Followup), ..NewMessage::text(task) };
+    let first = NewMessage {
+        source: Source::Agent,
+        mode: Some(Mode::Followup),
+        overrides: Overrides { rights: caller.rights(), ..Overrides::default() },
+        ..NewMessage::text(task)
+    };
     let (id, _) = engine.sessions().create(new, Some(first), None).await?;
     let label = engine.sessions().get(&id.to_string()).await?.session.label;
     if params.get("wait").and_then(Value::as_bool) == Some(true) {

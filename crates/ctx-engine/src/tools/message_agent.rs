@@ -39,10 +39,12 @@ pub(super) async fn call(
     } else {
         (content.to_owned(), None)
     };
+    // A worker's message does not restrict its manager.
+    let rights = caller.rights().filter(|_| from_worker.is_none());
     let message = NewMessage {
         source: Source::Agent,
         mode: Some(Mode::Followup),
-        overrides: Overrides { from_worker, ..Overrides::default() },
+        overrides: Overrides { from_worker, rights, ..Overrides::default() },
         ..NewMessage::text(text)
     };
     engine.messages().submit(&label, message, None).await?;

@@ -8,7 +8,8 @@ mod message_agent;
 
 use ctx_core::decide::{AgentTool, Decided, Invocation, Needs, SessionView, check_fence};
 use ctx_core::id::{SessionId, TurnId};
-use ctx_core::inbox::Tool;
+use ctx_core::inbox::{Rights, Tool};
+use ctx_core::policy::ToolRights;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::Session;
 use ctx_store::Target;
@@ -46,6 +47,16 @@ pub(crate) struct Caller {
     pub(crate) tool_call: Option<String>,
     /// Cancelled when the run is to end: a call that waits for a worker returns.
     pub(crate) stop: CancellationToken,
+    /// The tools that the run may call. A worker never has more rights than its manager.
+    pub(crate) tool_rights: Vec<ToolRights>,
+}
+
+impl Caller {
+    /// The rights of a message to another session.
+    fn rights(&self) -> Option<Rights> {
+        let tools = self.tool_rights.clone();
+        (!tools.is_empty()).then_some(Rights { tools, approve: false })
+    }
 }
 
 /// The tools that a session offers.

@@ -137,7 +137,7 @@ impl Acp {
             .into_iter()
             .map(|text| json!({"type": "text", "text": text}));
         let blocks = texts.chain(image_blocks(request, connection.info.can().images)).collect();
-        let end = PromptTurn::new(&mut connection, link).run(blocks).await;
+        let end = PromptTurn::new(&mut connection, link, &request.tool_rights).run(blocks).await;
         Ok((end, connection))
     }
 
@@ -149,7 +149,9 @@ impl Acp {
     ) -> (End, Connection) {
         connection.last_user_message = newest_sent_user_message(request);
         self.attach_run(&connection, link).await;
-        let end = PromptTurn::new(&mut connection, link).resume(&request.resumes).await;
+        let end = PromptTurn::new(&mut connection, link, &request.tool_rights)
+            .resume(&request.resumes)
+            .await;
         (end, connection)
     }
 

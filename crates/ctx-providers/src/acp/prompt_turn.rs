@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use ctx_core::id::MessageId;
+use ctx_core::policy::ToolRights;
 use ctx_core::suspension::{Answer, Suspension};
 use ctx_core::turn::Usage;
 use ctx_engine::provider::{Delta, End, Link, Steer, Stop};
@@ -35,10 +36,16 @@ pub(super) struct PromptTurn<'a> {
     /// Steering messages without a response, by request id.
     pending_steers: HashMap<u64, MessageId>,
     usage: Usage,
+    /// The tools that the agent may call: those that all of them permit.
+    tool_rights: &'a [ToolRights],
 }
 
 impl<'a> PromptTurn<'a> {
-    pub(super) fn new(connection: &'a mut Connection, link: &'a mut Link) -> Self {
+    pub(super) fn new(
+        connection: &'a mut Connection,
+        link: &'a mut Link,
+        tool_rights: &'a [ToolRights],
+    ) -> Self {
         let usage = Usage { scope: connection.info.usage_scope().to_owned(), ..Usage::default() };
         Self {
             connection,
@@ -47,6 +54,7 @@ impl<'a> PromptTurn<'a> {
             suspend_at: None,
             pending_steers: HashMap::new(),
             usage,
+            tool_rights,
         }
     }
 
@@ -318,12 +326,21 @@ impl<'a> PromptTurn<'a> {
         }
         let call_id = call.get("toolCallId").and_then(Value::as_str).unwrap_or_default();
         let name = self.connection.tool_calls.name(call_id);
+        let permitted = self.tool_rights.iter().all(|rights| rights.permits(&name));
         let Some(request) = PendingRequest::permission(id.clone(), params, name) else {
             let message = "`options` is missing";
             self.connection.peer.respond_error(&id, INVALID_PARAMS, message).await;
             return;
         };
-        self.ask_user(request).await;
+        match request.offer_of_kind("reject_once") {
+            _ if permitted => self.ask_user(request).await,
+            // The policies decide; nobody is asked.
+            Some(reject) => {
+                let reject = reject.to_owned();
+                self.answer(request, &reject).await;
+            }
+            None => self.connection.reject(&request).await,
+        }
     }
 
     async fn handle_file_request(&mut self, id: Value, method: &str, params: &Value) {

@@ -28,7 +28,7 @@ macro_rules! select_session {
                     s.seq, s.fence, s.created_at, s.updated_at, s.last_activity_at, s.task,
                     s.pending_prompt, s.last_event, s.options, s.delivery, s.track_tasks, s.owner,
                     s.parent_session_label, s.parent_turn_id, s.spawn_tool_call_id, s.unreported,
-                    s.routing_key, s.entity, s.policy, s.merged_into
+                    s.routing_key, s.entity, s.policy, s.merged_into, s.tool_rights
              FROM sessions s LEFT JOIN turns h ON h.id = s.head WHERE ",
             $condition
         )
@@ -52,6 +52,11 @@ fn session_row(row: Row<'_>) -> Result<SessionRow, Error> {
         origin: from_name("a session's origin", row.get(14)?)?,
         parent: parent(row)?,
         routing: routing(row)?,
+        tool_rights: row
+            .get::<Option<&str>>(35)?
+            .map(|text| from_json("a session's tool rights", text))
+            .transpose()?
+            .unwrap_or_default(),
         options: row
             .get::<Option<&str>>(23)?
             .map(|text| from_json("a session's options", text))
@@ -294,10 +299,13 @@ pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> 
 /// Writes the columns of a session that its conversation changes.
 pub(crate) fn update(tx: &mut dyn Tx, row: i64, session: &Session) -> Result<(), Error> {
     let options = if session.options.is_empty() { None } else { Some(to_json(&session.options)?) };
+    let rights = &session.tool_rights;
+    let tool_rights = if rights.is_empty() { None } else { Some(to_json(rights)?) };
     tx.execute(
         "UPDATE sessions SET label = ?2, title = ?3, working_dir = ?4, status = ?5, state = ?6,
              persona = ?7, provider_id = ?8, model = ?9, options = ?10, delivery = ?11,
-             track_tasks = ?12, owner = ?13, fence = ?14, unreported = ?15 WHERE row = ?1",
+             track_tasks = ?12, owner = ?13, fence = ?14, unreported = ?15, tool_rights = ?16
+         WHERE row = ?1",
         args![
             row,
             &session.label,
@@ -314,6 +322,7 @@ pub(crate) fn update(tx: &mut dyn Tx, row: i64, session: &Session) -> Result<(),
             session.owner.map(|node| node.to_string()).as_ref(),
             session.fence,
             session.unreported,
+            tool_rights.as_ref(),
         ],
     )?;
     Ok(())

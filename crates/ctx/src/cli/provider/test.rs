@@ -123,6 +123,7 @@ fn request(args: &Args) -> Request {
         resumes: Vec::new(),
         open: 0,
         own: None,
+        tool_rights: Vec::new(),
     }
 }
 
