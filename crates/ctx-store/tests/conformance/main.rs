@@ -14,6 +14,7 @@ mod context;
 mod deletion;
 mod feed;
 mod idempotency;
+mod identities;
 mod import;
 mod inbox;
 mod interface;
@@ -79,6 +80,14 @@ macro_rules! conformance {
                     sessions_are_listed_by_their_newest_activity
                     a_list_shows_the_same_views_as_single_reads
                     writes_are_visible_to_other_handles_and_after_reopening
+                }
+                identities {
+                    a_session_of_a_channel_goes_on_when_its_sender_is_known
+                    the_longer_session_receives_the_messages_of_two_merged_entities
+                    an_address_belongs_to_one_entity
+                    an_alias_names_a_session_and_never_another_alias
+                    fifty_first_messages_during_a_link_reach_one_session
+                    two_concurrent_merges_leave_one_entity
                 }
                 tokens {
                     a_token_is_found_by_its_hash_until_it_is_removed

@@ -27,6 +27,7 @@ use crate::harness::{
     at, awaited_calls, awaited_choice, compaction, create, ended, label, new_session, note,
     results, submission_in, text_of, turn, verify,
 };
+use crate::identities;
 use crate::interface::{changes, methods};
 
 /// A conversation with a compaction, pins, an agent's own session, a rewind and a fork.
@@ -280,6 +281,7 @@ pub(crate) async fn every_method_is_called_and_every_change_written<B: Backend>(
     tell(&store).await;
     has_a_row_of_everything(&store).await;
     reads_of_the_rest(&store).await;
+    identities::tell(&store).await;
     B::copy_of(&store).await;
     verify(&store).await;
     store.gc(at(200), Span(0)).await.expect("collected");

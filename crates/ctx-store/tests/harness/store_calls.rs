@@ -9,11 +9,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use ctx_core::agent_session::AgentSession;
+use ctx_core::alias::Alias;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Change, Decided, Needs, SessionView};
-use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
+use ctx_core::id::{
+    CommitId, EntityId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId,
+};
+use ctx_core::identity::{Address, Entity, Envelope, Identity, Principal};
 use ctx_core::inbox::Item;
 use ctx_core::object::Object;
+use ctx_core::routing::Routed;
 use ctx_core::run::Run;
 use ctx_core::session::Session;
 use ctx_core::task::Task;
@@ -23,7 +28,7 @@ use ctx_store::{
     CommitQuery, Context, Due, Error, Executed, FeedEvent, FeedQuery, Found, GcReport, HeadMove,
     Health, Hidden, Hit, NarrativeNote, Once, Progress, SearchPage, SearchPlace, SessionPage,
     SessionQuery, Store, StoredStep, StoredTurn, Target, TreeTurn, TurnQuery, VerifyReport, Write,
-    Written, execute_once,
+    Written, execute_routed,
 };
 
 /// What the handles of one store were used for.
@@ -123,14 +128,23 @@ impl StoreHandle {
         once: Option<Once<R>>,
         rule: impl Fn(Option<&SessionView>) -> Decided<R> + Send + 'static,
     ) -> Result<Executed<R>, Error> {
+        self.execute_routed(write, once, move |view, _| rule(view)).await
+    }
+
+    pub(crate) async fn execute_routed<R: Send + 'static>(
+        &self,
+        write: Write,
+        once: Option<Once<R>>,
+        rule: impl Fn(Option<&SessionView>, Option<&Routed>) -> Decided<R> + Send + 'static,
+    ) -> Result<Executed<R>, Error> {
         let kinds: Arc<Mutex<Vec<String>>> = Arc::default();
         let decided = kinds.clone();
-        let rule = move |view: Option<&SessionView>| {
-            let decision = rule(view)?;
+        let rule = move |view: Option<&SessionView>, routed: Option<&Routed>| {
+            let decision = rule(view, routed)?;
             *decided.lock().expect("no panic") = decision.changes.iter().map(kind_of).collect();
             Ok(decision)
         };
-        let executed = execute_once(&self.store, write, once, rule).await?;
+        let executed = execute_routed(&self.store, write, once, rule).await?;
         self.calls
             .changes
             .lock()
@@ -404,6 +418,85 @@ impl StoreHandle {
     /// Only a backend calls this: tests that run against any store copy through their backend.
     pub(crate) async fn copy_to(&self, path: &Path) -> Result<(), Error> {
         call!(self.copy_to(path))
+    }
+
+    pub(crate) async fn put_entity(&self, entity: &Entity) -> Result<(), Error> {
+        call!(self.put_entity(entity))
+    }
+
+    pub(crate) async fn entity(&self, id: EntityId) -> Result<Option<Entity>, Error> {
+        call!(self.entity(id))
+    }
+
+    pub(crate) async fn entities(
+        &self,
+        after: Option<EntityId>,
+        limit: usize,
+    ) -> Result<Vec<Entity>, Error> {
+        call!(self.entities(after, limit))
+    }
+
+    pub(crate) async fn entities_named(&self, name: &str) -> Result<Vec<Entity>, Error> {
+        call!(self.entities_named(name))
+    }
+
+    pub(crate) async fn identities(&self, entity: EntityId) -> Result<Vec<Identity>, Error> {
+        call!(self.identities(entity))
+    }
+
+    pub(crate) async fn link_identity(&self, identity: &Identity) -> Result<Identity, Error> {
+        call!(self.link_identity(identity))
+    }
+
+    pub(crate) async fn unlink_identity(
+        &self,
+        entity: EntityId,
+        address: &Address,
+    ) -> Result<Identity, Error> {
+        call!(self.unlink_identity(entity, address))
+    }
+
+    pub(crate) async fn merge_entities(
+        &self,
+        into: EntityId,
+        from: EntityId,
+        now: Timestamp,
+    ) -> Result<Entity, Error> {
+        call!(self.merge_entities(into, from, now))
+    }
+
+    pub(crate) async fn entity_sessions(
+        &self,
+        entity: EntityId,
+        limit: usize,
+    ) -> Result<Vec<String>, Error> {
+        call!(self.entity_sessions(entity, limit))
+    }
+
+    pub(crate) async fn principal(&self, envelope: &Envelope) -> Result<(Principal, bool), Error> {
+        call!(self.principal(envelope))
+    }
+
+    pub(crate) async fn aliases(
+        &self,
+        session_label: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Alias>, Error> {
+        call!(self.aliases(session_label, after, limit))
+    }
+
+    pub(crate) async fn add_alias(
+        &self,
+        alias: &str,
+        session: &Target,
+        now: Timestamp,
+    ) -> Result<Alias, Error> {
+        call!(self.add_alias(alias, session, now))
+    }
+
+    pub(crate) async fn remove_alias(&self, alias: &str) -> Result<Alias, Error> {
+        call!(self.remove_alias(alias))
     }
 
     pub(crate) async fn insert_token(&self, token: &Token, digest: ObjectId) -> Result<(), Error> {
