@@ -16,6 +16,7 @@ use ulid::Ulid;
 
 use crate::classifier::{Classifier, RuleClassifier};
 use crate::clock::{Clock, SystemClock};
+use crate::outbox::Courier;
 use crate::shared::{EngineTimeouts, Providers, Shared};
 
 /// Errors of the engine.
@@ -67,6 +68,7 @@ pub struct Engine {
     settings: Arc<Settings>,
     project: Arc<str>,
     shared: Arc<Shared>,
+    courier: Option<Arc<dyn Courier>>,
 }
 
 impl Engine {
@@ -80,6 +82,7 @@ impl Engine {
             settings: Arc::new(Settings::default()),
             project,
             shared: Arc::new(Shared::new(Providers::default(), EngineTimeouts::default())),
+            courier: None,
         }
     }
 
@@ -112,6 +115,12 @@ impl Engine {
         Self { classifier, ..self }
     }
 
+    /// Sets what delivers the outbox.
+    #[must_use]
+    pub fn with_courier(self, courier: Arc<dyn Courier>) -> Self {
+        Self { courier: Some(courier), ..self }
+    }
+
     /// Replaces the settings.
     #[must_use]
     pub fn with_settings(self, settings: Settings) -> Self {
@@ -140,6 +149,10 @@ impl Engine {
 
     pub(crate) fn classifier(&self) -> &dyn Classifier {
         &*self.classifier
+    }
+
+    pub(crate) fn courier(&self) -> Option<&Arc<dyn Courier>> {
+        self.courier.as_ref()
     }
 
     /// The settings of the user.
@@ -233,6 +246,9 @@ impl Engine {
 
     /// Publishes the events of a write that is on disk.
     fn publish<R>(&self, at: Timestamp, written: &mut Written<R>) {
+        if written.sends {
+            self.shared.outbox_filled.notify_one();
+        }
         if written.events.is_empty() {
             return;
         }

@@ -39,6 +39,7 @@ mod message;
 mod more;
 mod notice;
 mod observe;
+mod outgoing;
 mod pin;
 mod recover;
 mod reopen;
@@ -127,6 +128,7 @@ use crate::id::{
 use crate::inbox::{self, Admission, Item};
 use crate::intent::Intent;
 use crate::object::{Named, Object};
+use crate::outbox::Outgoing;
 use crate::pin::Pin;
 use crate::prompt::Prompt;
 use crate::refusal::Refusal;
@@ -486,6 +488,8 @@ pub enum Change {
     Unpin(TurnId),
     /// Inserts or updates an agent's own session that belongs to this session.
     PutAgentSession(Box<AgentSession>),
+    /// Inserts a row of the outbox.
+    PutOutgoing(Box<Outgoing>),
     /// Deletes the session and its rows.
     DeleteSession,
 }

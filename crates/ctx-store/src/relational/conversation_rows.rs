@@ -83,15 +83,16 @@ fn item(row: Row<'_>) -> Result<Item, Error> {
 pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Error> {
     let tools = if run.tools.is_empty() { None } else { Some(to_json(&run.tools)?) };
     let deferred = if run.deferred.is_empty() { None } else { Some(to_json(&run.deferred)?) };
+    let replies = if run.replies.is_empty() { None } else { Some(to_json(&run.replies)?) };
     tx.execute(
         "INSERT INTO runs(run_id, session, fence, phase, provider_id, model, can_steer, cancel,
              tools, task_effect, turn_started_at, started_at, ended_at, outcome, deferred,
-             recoveries)
+             recoveries, replies)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-             ?16)
+             ?16, ?17)
          ON CONFLICT(run_id) DO UPDATE
          SET phase = ?4, can_steer = ?7, cancel = ?8, ended_at = ?13, outcome = ?14,
-             deferred = ?15",
+             deferred = ?15, replies = ?17",
         args![
             &run.id.to_string(),
             session,
@@ -109,6 +110,7 @@ pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Er
             run.outcome.map(|outcome| to_name(&outcome)).transpose()?.as_ref(),
             deferred.as_ref(),
             run.recoveries,
+            replies.as_ref(),
         ],
     )?;
     Ok(())
@@ -121,7 +123,7 @@ macro_rules! select_run {
             $key,
             ", r.run_id, r.fence, r.phase, r.provider_id, r.model, r.can_steer, r.cancel, r.tools,
                r.task_effect, r.turn_started_at, r.started_at, r.ended_at, r.outcome, r.deferred,
-               r.recoveries ",
+               r.recoveries, r.replies ",
             $rest
         )
     };
@@ -180,6 +182,11 @@ fn run(row: Row<'_>) -> Result<Run, Error> {
             .transpose()?
             .unwrap_or_default(),
         recoveries: row.get(15)?,
+        replies: row
+            .get::<Option<&str>>(16)?
+            .map(|replies| from_json("a run's replies", replies))
+            .transpose()?
+            .unwrap_or_default(),
     })
 }
 

@@ -48,6 +48,7 @@ pub(crate) async fn a_waiting_message_reads_back_as_it_was_sent(backend: &impl B
         model: Some("small".to_owned()),
         tools: vec![],
         from_worker: Some("worker:one".to_owned()),
+        envelope: None,
     };
     for (n, source) in
         [Source::Agent, Source::Timer, Source::Trigger, Source::Webhook, Source::Event]
