@@ -19,6 +19,7 @@
 //! | `tasks`, `commits`, `search` | work and its record |
 //! | `blobs`, `bundles` | stored bytes, export and import |
 //! | `providers` | agents and models |
+//! | `outbox` | deliveries to channels |
 //! | `events` | server-sent events |
 //! | `health`, `metrics`, `web_page` | probes, counters, the page at `/` |
 
@@ -39,6 +40,7 @@ mod messages;
 mod metrics;
 mod middleware;
 mod openapi;
+mod outbox;
 mod pins;
 mod problem_details;
 mod providers;
@@ -219,6 +221,9 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(search::search))
         .routes(routes!(runs::read))
         .routes(routes!(blobs::read))
+        .routes(routes!(outbox::list))
+        .routes(routes!(outbox::read))
+        .routes(routes!(outbox::retry))
         .routes(routes!(providers::list))
         .routes(routes!(health::alive))
         .routes(routes!(health::ready))
