@@ -196,6 +196,8 @@ ulid_id! {
     RunId,
     /// Id of something that a session waits for.
     SuspensionId,
+    /// Id of a delivery to a channel. It is the same for every attempt.
+    OutgoingId,
     /// Id of a process that runs sessions.
     NodeId,
     /// Id of an API token. It is not secret.

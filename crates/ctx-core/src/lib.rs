@@ -6,6 +6,7 @@
 //! | [`canonical`], [`object`], [`stored_content`], [`json_depth`] | encoding, hashes, blobs, JSON depth |
 //! | [`session`], [`turn`], [`message`], [`image`] | conversations |
 //! | [`inbox`], [`run`], [`draft`], [`suspension`] | inbox, runs, unfinished turns, suspensions |
+//! | [`identity`], [`outbox`] | senders and their channels; answers to channels |
 //! | [`answer_match`] | what a person's answer is for: a suspension, an option, the prompt |
 //! | [`projection`], [`ancestry`] | the history in the form a provider accepts; common ancestors |
 //! | [`history_text`], [`agent_session`] | history as text; conversations that agents store |
@@ -41,6 +42,7 @@ pub mod intent;
 pub mod json_depth;
 pub mod message;
 pub mod object;
+pub mod outbox;
 pub mod pin;
 pub mod policy;
 pub mod projection;

@@ -166,6 +166,9 @@ pub enum Refusal {
     /// The session has no pin on this turn.
     #[error("turn {turn} is not pinned")]
     NotPinned { turn: TurnId },
+    /// Only a dead delivery can be retried.
+    #[error("cannot retry the delivery: it is {status}, not dead")]
+    NotDead { status: &'static str },
     /// The session has no sealed task.
     #[error("cannot reopen: there is no sealed task")]
     NothingToReopen,
@@ -262,6 +265,7 @@ impl Refusal {
             Refusal::NoCompaction => "no_compaction",
             Refusal::PinnedTokensExceeded { .. } => "too_much_pinned",
             Refusal::NotPinned { .. } => "not_pinned",
+            Refusal::NotDead { .. } => "not_dead",
             Refusal::NothingToReopen => "nothing_to_reopen",
             Refusal::AccessDenied { denial } => denial.code(),
             Refusal::NoPolicy => "no_policy",

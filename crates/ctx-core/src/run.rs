@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::RunId;
 use crate::inbox::Tool;
 use crate::message::Message;
+use crate::outbox::RunReplies;
 use crate::policy::ToolRights;
 use crate::time::Timestamp;
 
@@ -120,6 +121,8 @@ pub struct Run {
     pub task_effect: TaskEffect,
     /// Messages to and from ctx that arrived during the turn. They become a turn after it.
     pub deferred: Vec<Message>,
+    /// What goes to channels besides the answer to the messages that started the turn.
+    pub replies: RunReplies,
     /// How often the messages of this run were run again after a crash.
     pub recoveries: u64,
     /// When the first run of the turn started.

@@ -117,6 +117,15 @@ impl Suspension {
         self.awaited.options.iter().find(same)
     }
 
+    /// The question to the user, or else the names of the tool calls that wait.
+    pub fn question(&self) -> String {
+        let calls = || {
+            let names = self.awaited.tool_calls.iter().map(|call| call.name.as_str());
+            names.collect::<Vec<_>>().join(", ")
+        };
+        self.awaited.question.clone().unwrap_or_else(calls)
+    }
+
     /// Whether a message of the user answers the suspension.
     pub fn is_answered_by(&self, text: &str) -> bool {
         match self.awaited.kind {

@@ -1,5 +1,5 @@
 //! Background duties of a long-running process: its lease, recovery of dead processes, events of
-//! other processes, and the timers.
+//! other processes, the timers, and the start of the courier.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +69,7 @@ impl Background<'_> {
         let mut mark = self.engine.store().newest_feed_row().await?;
         self.engine.shared().set_watching();
         self.engine.background().recover().await?;
+        self.engine.start_courier();
         let engine = self.engine.clone();
         tokio::spawn(async move {
             let mut swept = Instant::now();
@@ -109,6 +110,10 @@ impl Background<'_> {
             if sessions.len() < PAGE {
                 break;
             }
+        }
+        if !dead.is_empty() {
+            self.engine.store().release_outgoing(&dead, self.engine.now()).await?;
+            self.engine.shared().outbox_filled.notify_one();
         }
         for node in dead {
             self.engine.store().remove_node(node).await?;
@@ -170,7 +175,9 @@ impl Background<'_> {
             if let Err(error) = self.engine.end_own_runs().await {
                 tracing::warn!(%error, "open runs are left to the next start");
             }
-            let _ = self.engine.store().remove_node(self.engine.shared().node).await;
+            let (node, now) = (self.engine.shared().node, self.engine.now());
+            let _ = self.engine.store().release_outgoing(&[node], now).await;
+            let _ = self.engine.store().remove_node(node).await;
         }
     }
 }

@@ -17,6 +17,7 @@ use ulid::Ulid;
 
 use crate::classifier::{Classifier, RuleClassifier};
 use crate::clock::{Clock, SystemClock};
+use crate::outbox::Courier;
 use crate::shared::{EngineTimeouts, Providers, Shared};
 
 /// Errors of the engine.
@@ -68,6 +69,7 @@ pub struct Engine {
     settings: Arc<Settings>,
     project: Arc<str>,
     shared: Arc<Shared>,
+    courier: Option<Arc<dyn Courier>>,
 }
 
 impl Engine {
@@ -81,6 +83,7 @@ impl Engine {
             settings: Arc::new(Settings::default()),
             project,
             shared: Arc::new(Shared::new(Providers::default(), EngineTimeouts::default())),
+            courier: None,
         }
     }
 
@@ -113,6 +116,12 @@ impl Engine {
         Self { classifier, ..self }
     }
 
+    /// Sets what delivers the outbox.
+    #[must_use]
+    pub fn with_courier(self, courier: Arc<dyn Courier>) -> Self {
+        Self { courier: Some(courier), ..self }
+    }
+
     /// Replaces the settings.
     #[must_use]
     pub fn with_settings(self, settings: Settings) -> Self {
@@ -141,6 +150,10 @@ impl Engine {
 
     pub(crate) fn classifier(&self) -> &dyn Classifier {
         &*self.classifier
+    }
+
+    pub(crate) fn courier(&self) -> Option<&Arc<dyn Courier>> {
+        self.courier.as_ref()
     }
 
     /// The settings of the user.
@@ -244,6 +257,9 @@ impl Engine {
 
     /// Publishes the events of a write that is on disk.
     fn publish<R>(&self, at: Timestamp, written: &mut Written<R>) {
+        if written.sends {
+            self.shared.outbox_filled.notify_one();
+        }
         if written.events.is_empty() {
             return;
         }

@@ -43,6 +43,7 @@
 //! | [`Engine::bundles`] | sessions as files |
 //! | [`Engine::inbound`] | messages from channels, policies |
 //! | [`Engine::entities`], [`Engine::aliases`] | who sends them; further labels of sessions |
+//! | [`Engine::outbox`] | deliveries to channels |
 //! | [`Engine::tokens`] | API tokens |
 //! | [`Engine::maintenance`] | verification, garbage collection, backup |
 //! | [`Engine::background`] | leases, recovery, timers, shutdown |
@@ -98,6 +99,7 @@ mod instructions;
 mod maintenance;
 mod message_pages;
 mod messages;
+mod outbox;
 pub mod provider;
 mod recorder;
 mod records;
@@ -122,8 +124,8 @@ pub use ctx_core as core;
 pub use ctx_store::sqlite::{self, Indexing, Options, truncate_log};
 pub use ctx_store::{
     CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health,
-    Hidden, Hit, NarrativeNote, PAGE_MAX, SearchPage, SearchPlace, SessionQuery, Store, StoredStep,
-    StoredTurn, TreeTurn, VerifyReport,
+    Hidden, Hit, NarrativeNote, OutboxQuery, PAGE_MAX, SearchPage, SearchPlace, SessionQuery,
+    Store, StoredOutgoing, StoredStep, StoredTurn, TreeTurn, VerifyReport,
 };
 pub use diff::{Diff, Side, Writer};
 pub use engine::{Engine, Error};
@@ -134,6 +136,7 @@ pub use inbound::{Explained, InboundMessages, NewInbound, ReceivedMessage};
 pub use maintenance::Maintenance;
 pub use message_pages::{ListedMessage, Order, Page, Place};
 pub use messages::Messages;
+pub use outbox::{Courier, DeliveryError, Outbox};
 pub use recorder::{Outcome, Recorder, Status};
 pub use records::Records;
 pub use runs::Runs;

@@ -108,6 +108,8 @@ pub struct EngineTimeouts {
     pub process_idle: ctx_core::time::Span,
     /// Idle time after which a session is archived.
     pub archive_after: ctx_core::time::Span,
+    /// How often the outbox is looked at without a notification.
+    pub outbox_poll: Duration,
 }
 
 impl Default for EngineTimeouts {
@@ -122,6 +124,7 @@ impl Default for EngineTimeouts {
             lease: Duration::from_secs(10),
             process_idle: ctx_core::time::Span::minutes(5),
             archive_after: ctx_core::time::Span::days(30),
+            outbox_poll: Duration::from_secs(1),
         }
     }
 }
@@ -164,6 +167,8 @@ pub(crate) struct Shared {
     processes: Mutex<HashMap<(SessionId, String), Timestamp>>,
     /// Calls of agents that were cancelled and have not stopped yet.
     stopping: Mutex<HashMap<SessionId, CancellationToken>>,
+    /// Notified when this process has stored a row of the outbox.
+    pub(crate) outbox_filled: Notify,
     /// Notified when the last actor has ended.
     pub(crate) all_actors_stopped: Notify,
     watches_store: AtomicBool,
@@ -187,6 +192,7 @@ impl Shared {
             actors: Mutex::default(),
             processes: Mutex::default(),
             stopping: Mutex::default(),
+            outbox_filled: Notify::new(),
             all_actors_stopped: Notify::new(),
             watches_store: AtomicBool::new(false),
             policies: RwLock::default(),

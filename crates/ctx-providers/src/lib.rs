@@ -8,6 +8,7 @@
 //! | `anthropic` | models behind the Messages API |
 //! | `demo` | a deterministic offline agent without a model |
 //! | `scripted` | a provider for tests that plays scripts |
+//! | `webhook` | deliveries to channels by signed webhook |
 //! | `command_classifier` | message classification by an external command |
 //!
 //! Shared by the HTTP APIs:
@@ -61,6 +62,7 @@ mod task_observations;
 mod test_harness;
 mod tool_calls;
 mod usage_cost;
+mod webhook;
 
 pub use acp::Acp;
 pub use agent_process::Program;
@@ -74,3 +76,4 @@ pub use openai::OpenAi;
 pub use pi::Pi;
 pub use process_guard::run_guarded;
 pub use scripted::Scripted;
+pub use webhook::{WEBHOOK_TIMEOUT_MAX, WebhookConfig, Webhooks};

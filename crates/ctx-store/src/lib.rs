@@ -30,8 +30,9 @@ mod write;
 pub use error::Error;
 pub use records::{
     CommitQuery, Context, Due, FINDINGS_MAX, FeedEvent, FeedQuery, Finding, Found, GcReport,
-    HeadMove, Health, Hidden, Hit, NarrativeNote, PAGE_MAX, Progress, SearchPage, SearchPlace,
-    SessionPage, SessionQuery, StoredStep, StoredTurn, TreeTurn, TurnQuery, VerifyReport,
+    HeadMove, Health, Hidden, Hit, NarrativeNote, OutboxQuery, PAGE_MAX, Progress, SearchPage,
+    SearchPlace, SessionPage, SessionQuery, StoredOutgoing, StoredStep, StoredTurn, TreeTurn,
+    TurnQuery, VerifyReport,
 };
 pub use store::{SearchIndex, Store};
 pub use transition::{

@@ -7,6 +7,7 @@ use ctx_core::decide::{Event, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, SessionId, StepId, TaskId, TurnId};
 use ctx_core::message::Message;
 use ctx_core::object::{Kind, Object, ObjectError};
+use ctx_core::outbox::{self, Outgoing};
 use ctx_core::pin::Pin;
 use ctx_core::session;
 use ctx_core::step::Step;
@@ -283,6 +284,28 @@ pub struct CommitQuery {
     pub before: Option<CommitId>,
     /// At most [`PAGE_MAX`] + 1; the extra one shows that there is another page.
     pub limit: usize,
+}
+
+/// Which deliveries to channels to list, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
+pub struct OutboxQuery {
+    pub status: Option<outbox::Status>,
+    pub channel: Option<String>,
+    pub session: Option<SessionId>,
+    /// Cursor: rows older than this one.
+    pub before: Option<i64>,
+    /// At most [`PAGE_MAX`] + 1; the extra one shows that there is another page.
+    pub limit: usize,
+}
+
+/// A delivery as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredOutgoing {
+    /// The number of its row, which is the cursor of lists.
+    pub row: i64,
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
+    pub outgoing: Outgoing,
 }
 
 /// A fault that `verify` found.

@@ -9,10 +9,11 @@ use ctx_core::ancestry::AncestorSearch;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Needs, SessionView};
 use ctx_core::id::{
-    CommitId, EntityId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId,
+    CommitId, EntityId, NodeId, ObjectId, OutgoingId, RunId, SessionId, TaskId, TokenId, TurnId,
 };
 use ctx_core::identity::{Address, Entity, Envelope, Identity, Principal};
 use ctx_core::object::Object;
+use ctx_core::outbox::{Outgoing, Settlement};
 use ctx_core::run::Run;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
@@ -23,14 +24,14 @@ use crate::driver::{Db, Driver, Snapshot, Tx};
 use crate::relational::row_counts::RowCounts;
 use crate::relational::{
     compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, identity_rows, load,
-    purge, repair, session_rows, task_rows, token_rows, turn_rows, verify,
+    outbox_rows, purge, repair, session_rows, task_rows, token_rows, turn_rows, verify,
 };
 use crate::schema::SCHEMA;
 use crate::transition::{Stored, Transition};
 use crate::{
     CommitQuery, Context, Due, Error, FeedEvent, FeedQuery, Found, GcReport, HeadMove, Health,
-    NarrativeNote, Progress, SearchPage, SearchPlace, SessionPage, SessionQuery, StoredStep,
-    StoredTurn, Target, TreeTurn, TurnQuery, VerifyReport, Write,
+    NarrativeNote, OutboxQuery, Progress, SearchPage, SearchPlace, SessionPage, SessionQuery,
+    StoredOutgoing, StoredStep, StoredTurn, Target, TreeTurn, TurnQuery, VerifyReport, Write,
 };
 
 /// Full-text search, filled behind the writes.
@@ -281,11 +282,17 @@ impl Store {
         self.driver.dead_nodes(now).await
     }
 
-    /// Deletes turns of deleted sessions, and expired idempotency keys; `true` if there is more.
+    /// Deletes turns of deleted sessions, expired idempotency keys and deliveries of long ago;
+    /// `true` if there is more.
     pub async fn purge(&self, now: Timestamp) -> Result<bool, Error> {
-        let due =
-            self.read(move |db| Ok((purge::is_due(db)?, idempotency_rows::has_expired(db, now)?)));
-        let (turns, keys) = due.await?;
+        let due = self.read(move |db| {
+            let keys = idempotency_rows::has_expired(db, now)?;
+            Ok((purge::is_due(db)?, keys, outbox_rows::has_expired(db, now)?))
+        });
+        let (turns, keys, deliveries) = due.await?;
+        if deliveries {
+            self.transact(move |tx| outbox_rows::delete_expired(tx, now)).await?;
+        }
         if keys {
             self.transact(move |tx| idempotency_rows::delete_expired(tx, now)).await?;
         }
@@ -471,6 +478,59 @@ impl Store {
     /// Deletes a token and returns it.
     pub async fn delete_token(&self, id: TokenId) -> Result<Option<Token>, Error> {
         self.transact(move |tx| token_rows::delete(tx, id)).await
+    }
+
+    /// Deliveries to channels, newest first.
+    pub async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<StoredOutgoing>, Error> {
+        let query = query.clone();
+        self.read(move |db| outbox_rows::list(db, &query)).await
+    }
+
+    /// A delivery by its id.
+    pub async fn outgoing(&self, id: OutgoingId) -> Result<Option<Outgoing>, Error> {
+        self.read(move |db| Ok(outbox_rows::by_id(db, id)?.map(|found| found.outgoing))).await
+    }
+
+    /// Claims due deliveries of these channels for a process, which has the time of the lease to
+    /// settle them. Of each recipient, only the oldest pending one can be due.
+    pub async fn claim_outgoing(
+        &self,
+        channels: &[String],
+        node: NodeId,
+        lease: Span,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Outgoing>, Error> {
+        let channels: Arc<[String]> = channels.into();
+        let names = channels.clone();
+        // A look without the lock of writers comes first: this is called every second.
+        if limit == 0 || !self.read(move |db| outbox_rows::is_due(db, &names, now)).await? {
+            return Ok(Vec::new());
+        }
+        self.transact(move |tx| outbox_rows::claim(tx, &channels, node, lease, now, limit)).await
+    }
+
+    /// Stores how the delivery that was begun as `attempt` ended. `None` if its session is deleted.
+    pub async fn settle_outgoing(
+        &self,
+        id: OutgoingId,
+        attempt: u64,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<Option<Outgoing>, Error> {
+        let settlement = settlement.clone();
+        self.transact(move |tx| outbox_rows::settle(tx, id, attempt, &settlement, now)).await
+    }
+
+    /// Makes a dead delivery due.
+    pub async fn retry_outgoing(&self, id: OutgoingId, now: Timestamp) -> Result<Outgoing, Error> {
+        self.transact(move |tx| outbox_rows::retry(tx, id, now)).await
+    }
+
+    /// Makes the deliveries due that these processes, which have ended, had claimed.
+    pub async fn release_outgoing(&self, nodes: &[NodeId], now: Timestamp) -> Result<u64, Error> {
+        let nodes = outbox_rows::node_names(nodes);
+        self.transact(move |tx| outbox_rows::release(tx, &nodes, now)).await
     }
 
     /// The project that the store was created for.

@@ -8,7 +8,7 @@
 use std::any::Any;
 use std::cell::Cell;
 
-use ctx_core::decide::{Batch, Decided, Event, SessionView};
+use ctx_core::decide::{Batch, Change, Decided, Event, SessionView};
 use ctx_core::id::{ObjectId, SessionId};
 use ctx_core::refusal::Refusal;
 use ctx_core::routing::Routed;
@@ -96,6 +96,8 @@ pub struct Written<R> {
     pub seq: u64,
     /// The feed row of this write; none where it has no events.
     pub feed_row: Option<i64>,
+    /// Whether this write added rows to the outbox.
+    pub sends: bool,
     /// The events of this write; the last one has the number `seq`.
     pub events: Vec<Event>,
 }
@@ -201,5 +203,6 @@ where
     let reply = typed
         .and_then(|typed| typed.reply.take())
         .ok_or_else(|| Error::Internal("the store returned another rule".to_owned()))?;
-    Ok(Executed::Written(Written { reply, session, seq, feed_row, events: batch.events }))
+    let sends = batch.changes.iter().any(|change| matches!(change, Change::PutOutgoing(_)));
+    Ok(Executed::Written(Written { reply, session, seq, feed_row, sends, events: batch.events }))
 }

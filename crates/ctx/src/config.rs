@@ -24,6 +24,7 @@ pub(crate) struct Config {
     pub(crate) server: Server,
     pub(crate) providers: BTreeMap<String, ProviderConfig>,
     pub(crate) personas: BTreeMap<String, PersonaConfig>,
+    pub(crate) channels: BTreeMap<String, ChannelConfig>,
     pub(crate) compaction: CompactionConfig,
     pub(crate) discovery: Discovery,
     inbox: Inbox,
@@ -117,6 +118,20 @@ pub(crate) struct PersonaConfig {
     pub(crate) system_prompt: String,
 }
 
+/// Where the messages to a channel are sent.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChannelConfig {
+    pub(crate) url: String,
+    /// Name of the environment variable that holds the secret of the signature.
+    pub(crate) secret_env: String,
+    /// Longest time of one delivery.
+    timeout: Option<String>,
+    /// Accepts an http URL of another machine.
+    #[serde(default)]
+    pub(crate) allow_http: bool,
+}
+
 /// Provider and model that write summaries. Default: those of the session.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -171,6 +186,9 @@ impl Default for Store {
         Self { compress: true }
     }
 }
+
+/// Longest time of a delivery to a channel.
+const DELIVERY_TIMEOUT: Span = Span(10_000);
 
 /// After this time the built-in classifier decides.
 const CLASSIFIER_TIMEOUT: Span = Span(20_000);
@@ -287,6 +305,13 @@ impl Config {
     /// Idle time after which a session is archived.
     pub(crate) fn session_archive(&self) -> Result<Span, Problem> {
         span("clocks.session_archive", self.clocks.session_archive.as_deref(), Span::days(30))
+    }
+
+    /// Longest time of a delivery to this channel.
+    pub(crate) fn delivery_timeout(&self, channel: &str) -> Result<Duration, Problem> {
+        let text = self.channels.get(channel).and_then(|channel| channel.timeout.as_deref());
+        let span = span(&format!("channels.{channel}.timeout"), text, DELIVERY_TIMEOUT)?;
+        Ok(Duration::from_millis(span.0))
     }
 
     pub(crate) fn classifier_timeout(&self) -> Result<Duration, Problem> {

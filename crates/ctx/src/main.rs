@@ -9,11 +9,13 @@
 //! | `config` | `ctx.toml` and its environment variables |
 //! | `data_dir` | which store a command works on |
 //! | `provider_setup` | the providers, from the configuration or from discovery |
+//! | `channel_setup` | deliveries to the configured channels |
 //! | `discovery/` | search for providers if none is configured |
 //! | `problem` | errors as the user sees them: message, hint, stable code, exit code |
 //! | `bench/` | benchmark cells (`ctx bench`, hidden) |
 
 mod bench;
+mod channel_setup;
 mod cli;
 mod config;
 mod data_dir;

@@ -168,6 +168,7 @@ fn hint(code: &str) -> Option<&'static str> {
         }
         "too_much_pinned" => "unpin another turn with `ctx session pin SESSION TURN --remove`",
         "not_pinned" => "list the pinned turns with `ctx session pin SESSION`",
+        "not_dead" => "list the dead deliveries with `ctx outbox list --status dead`",
         "nothing_to_reopen" => "list the sealed tasks with `ctx log`",
         "not_observable" => "use the verb for this transition; `ctx stage --help` lists them",
         _ => return None,

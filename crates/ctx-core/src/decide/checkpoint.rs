@@ -9,7 +9,7 @@ use crate::step;
 use crate::task::{State, StateName};
 
 use super::session_changes::SessionChanges;
-use super::{Change, Decided, Event, Invocation, SessionView, interrupt, observe};
+use super::{Change, Decided, Event, Invocation, SessionView, interrupt, observe, outgoing};
 
 /// Progress of a run since its last checkpoint.
 #[derive(Debug, Clone, Default)]
@@ -48,11 +48,9 @@ pub fn checkpoint(
     let next = new.phase.filter(|phase| run.phase.can_become(*phase));
     let can_steer = new.can_steer.unwrap_or(run.can_steer);
     if next.is_some() || can_steer != run.can_steer {
-        changes.push(Change::PutRun(Box::new(Run {
-            phase: next.unwrap_or(run.phase),
-            can_steer,
-            ..run.clone()
-        })));
+        let run = Run { phase: next.unwrap_or(run.phase), can_steer, ..run.clone() };
+        changes.push(Change::PutRun(Box::new(run.clone())));
+        changes.run = Some(run);
     }
     if let Some(phase) = next {
         changes.emit(Event::RunPhase { run_id: run.id, phase });
@@ -101,6 +99,11 @@ pub(super) fn inject(changes: &mut SessionChanges<'_>, id: MessageId) -> Result<
         return Ok(());
     };
     changes.remove_item(id);
+    if let Some(run) = changes.run.as_mut().filter(|_| item.overrides.envelope.is_some()) {
+        outgoing::add_message(run, &item);
+        let run = run.clone();
+        changes.push(Change::PutRun(Box::new(run)));
+    }
     if changes.session.track_tasks
         && changes.tasks.task().is_some_and(|task| task.state == State::Running)
     {

@@ -6,6 +6,7 @@ use crate::commit::CommitType;
 use crate::compaction::Compaction;
 use crate::id::{MessageId, RunId};
 use crate::inbox::ItemState;
+use crate::outbox::Spoken;
 use crate::refusal::Refusal;
 use crate::run::{Outcome, Run, TaskEffect};
 use crate::session::Activity;
@@ -20,6 +21,9 @@ use super::{Change, Decided, Event, Invocation, SessionView, checkpoint, confirm
 
 /// Longest task summary that is taken from an agent's final text, in characters.
 const SUMMARY_MAX_CHARS: usize = 2000;
+
+/// The answer to a command that compacted the conversation.
+const COMPACTED: &str = "The conversation was compacted.";
 
 /// Longest paragraph that counts as a question alone, in characters.
 const QUESTION_MAX_CHARS: usize = 200;
@@ -48,6 +52,8 @@ pub struct EndedRun {
     pub observed: Vec<step::Entry>,
     /// The agent's own session, if it has seen the whole turn.
     pub agent: Option<AgentSession>,
+    /// What the agent said in the turn, for the channels that wait for the answer.
+    pub spoken: Spoken,
     /// Set if the turn is a compaction that a user asked for.
     pub compaction: Option<Compaction>,
 }
@@ -86,6 +92,8 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
         let seen = AgentSession { synced_turn: changes.session.head, clean: true, ..agent.clone() };
         changes.push(Change::PutAgentSession(Box::new(seen)));
     }
+    let answered = changes.run.clone();
+    changes.send_reply(answered.as_ref(), &spoken(ended), ended.outcome.turn_status());
     for item in changes.items_in(ItemState::Taken) {
         changes.remove_item(item.message_id);
     }
@@ -121,6 +129,15 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
         }
     }
     Ok(changes.finish(()))
+}
+
+/// What goes to the channels. A compaction has no text of an agent.
+fn spoken(ended: &EndedRun) -> Spoken {
+    let mut spoken = ended.spoken.clone();
+    if ended.compaction.is_some() && ended.outcome == Outcome::Completed {
+        COMPACTED.clone_into(&mut spoken.text);
+    }
+    spoken
 }
 
 /// A worker that ends without a question has completed its task; its manager's confirmation is not

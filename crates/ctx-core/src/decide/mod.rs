@@ -39,6 +39,7 @@ mod message;
 mod more;
 mod notice;
 mod observe;
+mod outgoing;
 mod pin;
 mod receive;
 mod recover;
@@ -130,6 +131,7 @@ use crate::id::{
 use crate::inbox::{self, Admission, Item};
 use crate::intent::Intent;
 use crate::object::{Named, Object};
+use crate::outbox::Outgoing;
 use crate::pin::Pin;
 use crate::prompt::Prompt;
 use crate::refusal::Refusal;
@@ -493,6 +495,8 @@ pub enum Change {
     PutAlias(Box<Alias>),
     /// Stores that the session receives the direct messages of an entity.
     SetEntity(EntityId),
+    /// Inserts a row of the outbox.
+    PutOutgoing(Box<Outgoing>),
     /// Deletes the session and its rows.
     DeleteSession,
 }

@@ -15,7 +15,9 @@ use crate::text_limits::one_line;
 use super::checkpoint::observe_work;
 use super::session_changes::{RunHost, SessionChanges};
 use super::submit::finish_choice;
-use super::{Change, Decided, Event, Invocation, OpenedRun, SessionView, Settings, choose};
+use super::{
+    Change, Decided, Event, Invocation, OpenedRun, SessionView, Settings, choose, outgoing,
+};
 
 /// Longest question and decision in the record of a permission, in characters.
 const PERMISSION_MAX_CHARS: usize = 500;
@@ -72,12 +74,18 @@ pub(super) fn answer_suspension(
     if changes.session.status != Status::Error {
         changes.session.status = Status::Active;
     }
+    let Some(mut before) = changes.view().run.clone() else { return Ok(()) };
+    if let Some(item) = item {
+        outgoing::add_message(&mut before, item);
+    }
     let others = changes.view().suspensions.iter().any(|other| other.id != suspension.id);
     if others {
+        if changes.view().run.as_ref() != Some(&before) {
+            changes.push(Change::PutRun(Box::new(before)));
+        }
         changes.emit(Event::SessionUpdated);
         return Ok(());
     }
-    let Some(before) = changes.view().run.clone() else { return Ok(()) };
     let drafts = changes.view().drafts.iter().cloned().chain(entries).collect();
     changes.continue_run(&before, drafts, (suspension.clone(), answer), run_host);
     Ok(())
@@ -153,9 +161,7 @@ fn permission_record(
     if suspension.awaited.kind != Kind::Permission {
         return Vec::new();
     }
-    let calls: Vec<&str> =
-        suspension.awaited.tool_calls.iter().map(|call| call.name.as_str()).collect();
-    let asked = suspension.awaited.question.clone().unwrap_or_else(|| calls.join(", "));
+    let asked = suspension.question();
     let choice = answer.choice.as_deref().unwrap_or_default();
     let decision = match suspension.matching_option(choice) {
         Some(offer) => format!("{} ({})", offer.label, offer.id),

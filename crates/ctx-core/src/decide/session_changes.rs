@@ -7,10 +7,11 @@
 use crate::compaction::Compaction;
 use crate::draft::{self, Draft};
 use crate::id::{MessageId, NodeId, RunId, TurnId};
-use crate::inbox::{Item, ItemState};
+use crate::inbox::{Item, ItemState, text_of};
 use crate::intent::{ClassifierInput, Intent, classify};
 use crate::message::{Message, Part, Role, Source};
 use crate::object::Named;
+use crate::outbox::{RunReplies, Spoken, joined};
 use crate::policy::ToolRights;
 use crate::refusal::Refusal;
 use crate::run::{Outcome, Phase, Run, TaskEffect};
@@ -214,6 +215,7 @@ impl<'a> SessionChanges<'a> {
             NextStep::Run(task_effect) => self.open_run(items, task_effect, run_host),
             NextStep::Answered => self.turn_without_run(items),
             NextStep::PromptOpened => {
+                self.send_prompt(&items);
                 for item in items {
                     self.put_item(Item { state: ItemState::Held, ..item });
                 }
@@ -310,6 +312,7 @@ impl<'a> SessionChanges<'a> {
             tool_rights,
             task_effect,
             deferred: Vec::new(),
+            replies: RunReplies::default(),
             recoveries: 0,
             turn_started_at: now,
             started_at: now,
@@ -419,7 +422,11 @@ impl<'a> SessionChanges<'a> {
     /// Adds a turn with messages that ctx itself answers, and the notices that answer them.
     pub(super) fn turn_without_run(&mut self, items: Vec<Item>) {
         let mut messages: Vec<Message> = items.iter().map(item_message).collect();
-        messages.extend(self.tasks.take_notices());
+        let notices = self.tasks.take_notices();
+        let text = notices
+            .iter()
+            .fold(String::new(), |all, notice| joined(&all, &text_of(&notice.content)));
+        messages.extend(notices);
         for item in &items {
             self.remove_item(item.message_id);
         }
@@ -427,6 +434,7 @@ impl<'a> SessionChanges<'a> {
             self.session.status = Status::Active;
         }
         self.append_or_defer(messages);
+        self.send_notices(&items, &text);
     }
 
     /// Adds a turn with the notices that no turn contains yet.
@@ -549,16 +557,19 @@ impl<'a> SessionChanges<'a> {
             started_at: run.as_ref().map_or(self.now(), |run| run.turn_started_at),
             ended_at: self.now(),
         };
+        let sent_until = run.as_ref().and_then(|run| run.replies.sent_until);
+        let spoken = Spoken::of(&messages, sent_until);
         for suspension in &self.view.suspensions {
             self.push(Change::ConsumeSuspension { id: suspension.id, answer: None });
-        }
-        for item in &taken {
-            self.remove_item(item.message_id);
         }
         self.push(Change::ClearDrafts);
         self.requeue_steering();
         self.end(outcome);
         self.append_turn(about, messages);
+        self.send_reply(run.as_ref(), &spoken, status);
+        for item in &taken {
+            self.remove_item(item.message_id);
+        }
         self.append_deferred(run);
     }
 

@@ -1,7 +1,7 @@
 //! Suspend a run that needs a tool result, a permission or an answer: the turn stays open, the
 //! provider is released (R219, R232).
 
-use crate::draft;
+use crate::draft::{self, Draft};
 use crate::id::{RunId, SuspensionId};
 use crate::run::{Cancel, Outcome};
 use crate::suspension::{Awaited, Suspension};
@@ -29,6 +29,7 @@ pub fn suspend(
     if !entries.is_empty() {
         changes.push(Change::AppendDrafts(entries.to_vec()));
     }
+    let mut suspensions = Vec::with_capacity(awaited.len());
     for awaited in awaited {
         let suspension = Suspension {
             id: SuspensionId(changes.tasks.next_id()),
@@ -40,8 +41,11 @@ pub fn suspend(
             suspension_id: suspension.id,
             kind: awaited.kind,
         });
-        changes.push(Change::PutSuspension(Box::new(suspension)));
+        changes.push(Change::PutSuspension(Box::new(suspension.clone())));
+        suspensions.push(suspension);
     }
+    let draft = Draft::of(view.drafts.iter().chain(entries).cloned());
+    changes.send_suspensions(draft, &suspensions);
     changes.requeue_steering();
     changes.end(Outcome::Suspended);
     Ok(changes.finish(None))

@@ -6,6 +6,7 @@ use ctx_core::draft::Draft;
 use ctx_core::id::{RunId, TurnId};
 use ctx_core::inbox::Mode;
 use ctx_core::message::{Message, Part};
+use ctx_core::outbox::RunReplies;
 use ctx_core::pin::Pin;
 use ctx_core::refusal::Refusal;
 use ctx_core::run::{Phase, Run, TaskEffect};
@@ -95,6 +96,7 @@ impl Contexts<'_> {
             tool_rights: Vec::new(),
             task_effect: TaskEffect::Keep,
             deferred: Vec::new(),
+            replies: RunReplies::default(),
             recoveries: 0,
             turn_started_at: now,
             started_at: now,

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use ctx_core::decide::{
-    self, Checkpoint, EndedRun, Invocation, Needs, SessionView, TerminationCause, item_message,
+    self, Checkpoint, Drafts, EndedRun, Invocation, Needs, SessionView, TerminationCause,
+    item_message,
 };
 use ctx_core::message::{Message, Role};
 use ctx_core::object::Named;
+use ctx_core::outbox::Spoken;
 use ctx_core::refusal::Refusal;
 use ctx_core::run::{Cancel, Outcome, TaskEffect};
 use ctx_core::suspension::Awaited;
@@ -106,7 +108,9 @@ impl Runner<'_> {
             let (feed, session) = (&self.engine.shared().feed, self.session);
             let show = || feed.send_texts(session, &self.unshown);
             let target = Target::Id(session);
-            match self.engine.decide_and_show(target, Needs::RUN, Vec::new(), rule, show).await {
+            // The text so far goes to the channels together with the question.
+            let needs = Needs { drafts: Drafts::Always, ..Needs::RUN };
+            match self.engine.decide_and_show(target, needs, Vec::new(), rule, show).await {
                 Ok(written) => {
                     self.unshown.clear();
                     self.ended = written.reply.is_none();
@@ -127,6 +131,7 @@ impl Runner<'_> {
         let last_text = self.draft.last_text().map(str::to_owned);
         let usage = self.draft.usage.clone();
         let (made, blobs) = std::mem::take(&mut self.draft).finish();
+        let spoken = Spoken::of(&made, self.opened_run.run.replies.sent_until);
         let completed = made
             .iter()
             .filter(|message| message.role == Role::Assistant)
@@ -164,6 +169,7 @@ impl Runner<'_> {
             events: std::mem::take(&mut self.new.events),
             injected: std::mem::take(&mut self.new.injected),
             observed: std::mem::take(&mut self.new.observed),
+            spoken,
             compaction: self.compaction.take(),
             agent: self.agent_session.clone().filter(|_| self.seen && self.cancel.is_none()),
         };

@@ -41,6 +41,7 @@ pub(crate) fn short_timeouts() -> EngineTimeouts {
         retry: Duration::from_millis(1),
         stop: Duration::from_millis(300),
         cancel: Duration::from_millis(500),
+        outbox_poll: Duration::from_millis(20),
         ..EngineTimeouts::default()
     }
 }

@@ -13,6 +13,7 @@ mod inbox_limits;
 mod long_history;
 mod message_pages;
 mod nested_workers;
+mod outbox;
 mod process_death;
 mod recorder;
 mod runs;

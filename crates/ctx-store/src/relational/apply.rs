@@ -22,8 +22,8 @@ use crate::pack::{Packed, pack};
 use super::load::{KnownRows, Loaded, turn_row};
 use super::session_rows::SessionRow;
 use super::{
-    compaction_rows, conversation_rows, event_rows, identity_rows, not_found, session_rows,
-    task_rows, to_json, turn_rows,
+    compaction_rows, conversation_rows, event_rows, identity_rows, not_found, outbox_rows,
+    session_rows, task_rows, to_json, turn_rows,
 };
 
 /// What a decision writes.
@@ -220,6 +220,7 @@ impl Writer<'_, '_> {
             }
             Change::PutAlias(alias) => identity_rows::insert_alias(self.tx, alias),
             Change::SetEntity(entity) => identity_rows::set_entity(self.tx, session, *entity),
+            Change::PutOutgoing(new) => outbox_rows::insert(self.tx, session, new),
             Change::DeleteSession => {
                 let id = self.session()?.id.to_string();
                 session_rows::delete(self.tx, session, &id, now)

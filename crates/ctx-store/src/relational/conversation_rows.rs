@@ -85,15 +85,16 @@ pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Er
     let deferred = if run.deferred.is_empty() { None } else { Some(to_json(&run.deferred)?) };
     let rights = &run.tool_rights;
     let tool_rights = if rights.is_empty() { None } else { Some(to_json(rights)?) };
+    let replies = if run.replies.is_empty() { None } else { Some(to_json(&run.replies)?) };
     tx.execute(
         "INSERT INTO runs(run_id, session, fence, phase, provider_id, model, can_steer, cancel,
              tools, task_effect, turn_started_at, started_at, ended_at, outcome, deferred,
-             recoveries, tool_rights)
+             recoveries, tool_rights, replies)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-             ?16, ?17)
+             ?16, ?17, ?18)
          ON CONFLICT(run_id) DO UPDATE
          SET phase = ?4, can_steer = ?7, cancel = ?8, ended_at = ?13, outcome = ?14,
-             deferred = ?15",
+             deferred = ?15, replies = ?18",
         args![
             &run.id.to_string(),
             session,
@@ -112,6 +113,7 @@ pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Er
             deferred.as_ref(),
             run.recoveries,
             tool_rights.as_ref(),
+            replies.as_ref(),
         ],
     )?;
     Ok(())
@@ -124,7 +126,7 @@ macro_rules! select_run {
             $key,
             ", r.run_id, r.fence, r.phase, r.provider_id, r.model, r.can_steer, r.cancel, r.tools,
                r.task_effect, r.turn_started_at, r.started_at, r.ended_at, r.outcome, r.deferred,
-               r.recoveries, r.tool_rights ",
+               r.recoveries, r.tool_rights, r.replies ",
             $rest
         )
     };
@@ -186,6 +188,11 @@ fn run(row: Row<'_>) -> Result<Run, Error> {
         tool_rights: row
             .get::<Option<&str>>(16)?
             .map(|rights| from_json("a run's tool rights", rights))
+            .transpose()?
+            .unwrap_or_default(),
+        replies: row
+            .get::<Option<&str>>(17)?
+            .map(|replies| from_json("a run's replies", replies))
             .transpose()?
             .unwrap_or_default(),
     })

@@ -11,6 +11,7 @@
 //! | `compaction_rows` | compactions, pins, and the turns that a request is made of |
 //! | `event_rows` | the feed |
 //! | `identity_rows` | entities, identities and aliases; the session of a message from a channel |
+//! | `outbox_rows` | deliveries to channels |
 //! | `idempotency_rows`, `token_rows` | idempotency keys; API tokens |
 //! | `purge`, `gc` | turns of deleted sessions; unreferenced blobs |
 //! | `verify`, `repair` | checks of every row and pointer; derived data rebuilt |
@@ -24,6 +25,7 @@ pub(crate) mod gc;
 pub(crate) mod idempotency_rows;
 pub(crate) mod identity_rows;
 pub(crate) mod load;
+pub(crate) mod outbox_rows;
 pub(crate) mod purge;
 pub(crate) mod repair;
 pub(crate) mod row_counts;

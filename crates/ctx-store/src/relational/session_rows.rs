@@ -400,7 +400,7 @@ pub(crate) fn unfinished_workers(db: &dyn Db, manager: &str) -> Result<Vec<Worke
 /// Deletes every row of a session except its events, tasks and turns. The turns are queued for
 /// [`super::purge`].
 pub(crate) fn delete(tx: &mut dyn Tx, row: i64, id: &str, now: Timestamp) -> Result<(), Error> {
-    const DELETE: [&str; 9] = [
+    const DELETE: [&str; 10] = [
         "DELETE FROM session_aliases
          WHERE session_label = (SELECT label FROM sessions WHERE row = ?1)",
         "DELETE FROM inbox WHERE session = ?1",
@@ -410,6 +410,7 @@ pub(crate) fn delete(tx: &mut dyn Tx, row: i64, id: &str, now: Timestamp) -> Res
         "DELETE FROM session_history WHERE session = ?1",
         "DELETE FROM agent_sessions WHERE session = ?1",
         "DELETE FROM pins WHERE session = ?1",
+        "DELETE FROM outbox WHERE session = ?1",
         "DELETE FROM sessions WHERE row = ?1",
     ];
     tx.execute(

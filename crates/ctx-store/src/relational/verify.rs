@@ -352,7 +352,7 @@ impl Check<'_> {
 }
 
 /// A fault, and a query that names the rows that have it.
-const POINTERS: [(&str, &str); 3] = [
+const POINTERS: [(&str, &str); 4] = [
     (
         "it is missing",
         "SELECT DISTINCT 'ref HEAD:' || project FROM commits
@@ -369,6 +369,11 @@ const POINTERS: [(&str, &str); 3] = [
         "SELECT 'session ' || sessions.id
          FROM events JOIN sessions ON sessions.row = events.session
          WHERE prev IS NOT NULL AND prev NOT IN (SELECT id FROM events) LIMIT 100",
+    ),
+    (
+        "its session is missing",
+        "SELECT 'delivery ' || id FROM outbox
+         WHERE session NOT IN (SELECT row FROM sessions) LIMIT 100",
     ),
 ];
 

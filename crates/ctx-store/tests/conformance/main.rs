@@ -21,6 +21,7 @@ mod interface;
 mod leases;
 mod maintenance;
 mod objects;
+mod outbox;
 mod paging;
 mod refusals;
 mod runs;
@@ -198,6 +199,17 @@ macro_rules! conformance {
                     waiting_sessions_are_listed_as_waiting
                     answers_of_an_earlier_run_are_not_given_to_a_later_one
                     answers_are_told_apart_by_run_and_not_by_time
+                }
+                outbox {
+                    a_row_reads_back_as_the_rule_sent_it
+                    rows_are_filtered_and_paged_newest_first
+                    of_one_recipient_only_the_oldest_row_is_claimed
+                    twenty_claims_at_once_take_each_row_once
+                    a_claim_ends_with_its_lease_or_with_its_process
+                    a_dead_row_blocks_nothing_and_is_retried
+                    rows_of_other_channels_are_not_claimed
+                    rows_are_deleted_with_their_session_or_long_after_their_delivery
+                    a_run_keeps_what_it_has_to_answer
                 }
                 idempotency {
                     the_same_key_gets_the_same_answer_and_is_done_once

@@ -12,6 +12,7 @@ use ctx_core::id::{ObjectId, SessionId, TokenId};
 use ctx_core::inbox::Mode;
 use ctx_core::intent::Intent;
 use ctx_core::object::{Named, Object};
+use ctx_core::outbox::Status;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{New, Origin, Parent};
 use ctx_core::suspension::Kind;
@@ -168,6 +169,7 @@ async fn tell(store: &StoreHandle) {
     waiting(store).await;
     others(store).await;
     manager(store).await;
+    crate::outbox::story(store).await;
 }
 
 /// Asserts that there is a row of everything, through the methods that read it.
@@ -177,7 +179,7 @@ async fn has_a_row_of_everything(store: &StoreHandle) {
     let (chat, work, waiting) = (view("chat").await, view("work").await, view("waiting").await);
     // sessions, turns, steps, commits, blobs
     let counts = snapshot.counts;
-    assert_eq!((counts.sessions, snapshot.sessions.len()), (9, 9));
+    assert_eq!((counts.sessions, snapshot.sessions.len()), (10, 10));
     assert!(counts.turns >= 7 && counts.steps >= 8, "{counts:?}");
     assert_eq!((counts.commits, counts.blobs, snapshot.commits.len()), (3, 1, 3));
     // session_history, events, tasks, deleted_sessions
@@ -207,6 +209,9 @@ async fn has_a_row_of_everything(store: &StoreHandle) {
     assert!(!waiting.drafts.is_empty());
     assert!(store.dead_nodes(at(2000)).await.expect("nodes").is_empty());
     assert_eq!(store.dead_nodes(at(2001)).await.expect("nodes"), [NODE]);
+    // outbox
+    let statuses: Vec<_> = snapshot.outbox.iter().map(|row| row.status).collect();
+    assert_eq!(statuses, [Status::Pending, Status::Dead, Status::Delivered]);
     // tokens, idempotency
     assert_eq!(store.tokens().await.expect("tokens").len(), 1);
     assert!(store.token(digest("secret")).await.expect("a read").is_some());

@@ -13,6 +13,7 @@ use ctx_core::id::{MessageId, NodeId, RunId, SuspensionId, TurnId};
 use ctx_core::inbox::{Mode, Overrides};
 use ctx_core::message::{Message, Part, Role, Source};
 use ctx_core::object::Named;
+use ctx_core::outbox::Spoken;
 use ctx_core::run::{Cancel, Outcome, Run};
 use ctx_core::session::Session;
 use ctx_core::suspension::{Answer, Awaited, AwaitedCall, CallResult, Kind, Offer};
@@ -167,6 +168,7 @@ pub(crate) fn ended(opened: &OpenedRun, answer: &str, ms: i64) -> (EndedRun, Nam
         injected: Vec::new(),
         observed: Vec::new(),
         agent: None,
+        spoken: Spoken { text: answer.to_owned(), ..Spoken::default() },
         compaction: None,
     };
     (ended, body)

@@ -6,12 +6,13 @@ use ctx_core::commit::Commit;
 use ctx_core::decide::{Event, SessionView};
 use ctx_core::id::{CommitId, SessionId, TurnId};
 use ctx_core::inbox::Item;
+use ctx_core::outbox::Outgoing;
 use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
 use ctx_core::token::Token;
 use ctx_store::{
-    CommitQuery, Context, FeedEvent, Hidden, NarrativeNote, PAGE_MAX, SessionQuery, StoredStep,
-    StoredTurn, Target, TreeTurn,
+    CommitQuery, Context, FeedEvent, Hidden, NarrativeNote, OutboxQuery, PAGE_MAX, SessionQuery,
+    StoredStep, StoredTurn, Target, TreeTurn,
 };
 
 use super::{Counts, EVERYTHING, FeedCursor, StoreHandle};
@@ -30,6 +31,7 @@ pub(crate) struct Snapshot {
     pub(crate) commits: Vec<(CommitId, Commit)>,
     pub(crate) narrative: Vec<NarrativeNote>,
     pub(crate) tokens: Vec<Token>,
+    pub(crate) outbox: Vec<Outgoing>,
 }
 
 /// What the reading methods show of one session.
@@ -54,6 +56,7 @@ impl Snapshot {
         for session in &sessions {
             details.push(Details::of(store, session.session.id).await);
         }
+        let outbox = OutboxQuery { limit: PAGE_MAX, ..OutboxQuery::default() };
         let commits = CommitQuery { limit: PAGE_MAX, ..CommitQuery::default() };
         Self {
             counts: store.counts().await,
@@ -66,6 +69,13 @@ impl Snapshot {
                 .await
                 .expect("a narrative"),
             tokens: store.tokens().await.expect("tokens"),
+            outbox: store
+                .outbox(&outbox)
+                .await
+                .expect("an outbox")
+                .into_iter()
+                .map(|stored| stored.outgoing)
+                .collect(),
             sessions,
         }
     }

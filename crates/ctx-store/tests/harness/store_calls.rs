@@ -13,11 +13,12 @@ use ctx_core::alias::Alias;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Change, Decided, Needs, SessionView};
 use ctx_core::id::{
-    CommitId, EntityId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId,
+    CommitId, EntityId, NodeId, ObjectId, OutgoingId, RunId, SessionId, TaskId, TokenId, TurnId,
 };
 use ctx_core::identity::{Address, Entity, Envelope, Identity, Principal};
 use ctx_core::inbox::Item;
 use ctx_core::object::Object;
+use ctx_core::outbox::{Outgoing, Settlement};
 use ctx_core::routing::Routed;
 use ctx_core::run::Run;
 use ctx_core::session::Session;
@@ -26,9 +27,9 @@ use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
 use ctx_store::{
     CommitQuery, Context, Due, Error, Executed, FeedEvent, FeedQuery, Found, GcReport, HeadMove,
-    Health, Hidden, Hit, NarrativeNote, Once, Progress, SearchPage, SearchPlace, SessionPage,
-    SessionQuery, Store, StoredStep, StoredTurn, Target, TreeTurn, TurnQuery, VerifyReport, Write,
-    Written, execute_routed,
+    Health, Hidden, Hit, NarrativeNote, Once, OutboxQuery, Progress, SearchPage, SearchPlace,
+    SessionPage, SessionQuery, Store, StoredOutgoing, StoredStep, StoredTurn, Target, TreeTurn,
+    TurnQuery, VerifyReport, Write, Written, execute_routed,
 };
 
 /// What the handles of one store were used for.
@@ -297,6 +298,51 @@ impl StoreHandle {
 
     pub(crate) async fn dead_nodes(&self, now: Timestamp) -> Result<Vec<NodeId>, Error> {
         call!(self.dead_nodes(now))
+    }
+
+    pub(crate) async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<StoredOutgoing>, Error> {
+        call!(self.outbox(query))
+    }
+
+    pub(crate) async fn outgoing(&self, id: OutgoingId) -> Result<Option<Outgoing>, Error> {
+        call!(self.outgoing(id))
+    }
+
+    pub(crate) async fn claim_outgoing(
+        &self,
+        channels: &[String],
+        node: NodeId,
+        lease: Span,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Outgoing>, Error> {
+        call!(self.claim_outgoing(channels, node, lease, now, limit))
+    }
+
+    pub(crate) async fn settle_outgoing(
+        &self,
+        id: OutgoingId,
+        attempt: u64,
+        settlement: &Settlement,
+        now: Timestamp,
+    ) -> Result<Option<Outgoing>, Error> {
+        call!(self.settle_outgoing(id, attempt, settlement, now))
+    }
+
+    pub(crate) async fn retry_outgoing(
+        &self,
+        id: OutgoingId,
+        now: Timestamp,
+    ) -> Result<Outgoing, Error> {
+        call!(self.retry_outgoing(id, now))
+    }
+
+    pub(crate) async fn release_outgoing(
+        &self,
+        nodes: &[NodeId],
+        now: Timestamp,
+    ) -> Result<u64, Error> {
+        call!(self.release_outgoing(nodes, now))
     }
 
     pub(crate) async fn purge(&self, now: Timestamp) -> Result<bool, Error> {

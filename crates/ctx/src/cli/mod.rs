@@ -14,6 +14,7 @@ mod import;
 mod init;
 mod log;
 mod narrative;
+mod outbox;
 mod output;
 mod provider;
 mod run;
@@ -114,6 +115,9 @@ enum Verb {
     Doctor(doctor::Args),
     /// Serve the HTTP API and the web page
     Serve(serve::Args),
+    /// List and retry deliveries to channels
+    #[command(subcommand)]
+    Outbox(outbox::Verb),
     /// Manage API tokens
     #[command(subcommand)]
     Token(token::Verb),
@@ -302,6 +306,7 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Gc(args) => gc::run(context, &args).await,
             Verb::Backup(args) => backup::run(context, &args).await,
             Verb::Doctor(args) => doctor::run(context, &args).await,
+            Verb::Outbox(verb) => outbox::run(context, verb).await,
             Verb::Token(verb) => token::run(context, verb).await,
             Verb::Completions(args) => completions::run(context, &args),
             Verb::Bridge(args) => bridge::run(&args).await,

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_engine::{Engine, Indexing};
@@ -11,6 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
+use crate::channel_setup;
 use crate::config::Server;
 use crate::http::{self, ServeOptions};
 use crate::problem::Problem;
@@ -82,8 +84,11 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
 
 /// An engine with providers. Creates the store if it does not exist.
 fn engine_for_serving(context: &Context) -> Result<Engine, Problem> {
+    let config = context.config()?;
+    channel_setup::check_secrets(&config)?;
+    let courier = channel_setup::courier(&config)?;
     Engine::init(&context.data, &project_name(std::path::Path::new(".")))?;
-    context.engine_with_providers(Indexing::Background)
+    Ok(context.engine_with_providers(Indexing::Background)?.with_courier(Arc::new(courier)))
 }
 
 fn print_address(context: &Context, engine: &Engine, address: SocketAddr) -> Result<(), Problem> {

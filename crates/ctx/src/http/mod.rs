@@ -20,6 +20,7 @@
 //! | `blobs`, `bundles` | stored bytes, export and import |
 //! | `providers` | agents and models |
 //! | `inbound`, `entities`, `aliases` | messages from channels, who sends them, labels |
+//! | `outbox` | deliveries to channels |
 //! | `events` | server-sent events |
 //! | `health`, `metrics`, `web_page` | probes, counters, the page at `/` |
 
@@ -43,6 +44,7 @@ mod messages;
 mod metrics;
 mod middleware;
 mod openapi;
+mod outbox;
 mod pins;
 mod problem_details;
 mod providers;
@@ -223,6 +225,9 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(search::search))
         .routes(routes!(runs::read))
         .routes(routes!(blobs::read))
+        .routes(routes!(outbox::list))
+        .routes(routes!(outbox::read))
+        .routes(routes!(outbox::retry))
         .routes(routes!(providers::list))
         .routes(routes!(inbound::receive))
         .routes(routes!(entities::create, entities::list))

@@ -9,6 +9,7 @@ use ctx_engine::Providers;
 use ctx_engine::core::compaction::FOCUS_MAX_CHARS;
 use ctx_engine::core::decide::FIELD_MAX_CHARS;
 use ctx_engine::core::inbox::Mode;
+use ctx_engine::core::outbox::Status;
 use ctx_engine::core::session::LABEL_MAX_CHARS;
 use serde_json::{Map, Value, json};
 
@@ -94,6 +95,9 @@ fn limit_parameter(path: &str, parameter: &mut Value) {
     let schema = match parameter["name"].as_str().unwrap_or_default() {
         "limit" => json!({"type": "integer", "minimum": 1, "maximum": 1000}),
         "order" => json!({"type": "string", "enum": ["asc", "desc"]}),
+        "status" if path == "/api/outbox" => {
+            json!({"type": "string", "enum": Status::ALL.map(Status::name)})
+        }
         "status" => json!({"type": "string", "pattern": STATUSES}),
         "type" => json!({"type": "string", "pattern": COMMIT_TYPES}),
         "cursor" if path == "/api/sessions" => {
@@ -109,6 +113,9 @@ fn limit_parameter(path: &str, parameter: &mut Value) {
             json!({"type": "string", "pattern": "^t[0-9a-f]{16}$"})
         }
         "cursor" if path.ends_with("/tasks") => json!({"type": "string", "pattern": ULID}),
+        "cursor" if path == "/api/outbox" => {
+            json!({"type": "string", "pattern": "^o[0-9a-f]{16}$"})
+        }
         "cursor" if path.ends_with("/search") => {
             json!({"type": "string", "pattern": "^f[0-9a-f]{48}$"})
         }

@@ -161,6 +161,7 @@ fn status_of(code: &str) -> StatusCode {
         | "not_an_ancestor"
         | "nothing_to_retry"
         | "nothing_to_reopen"
+        | "not_dead"
         | "compact_unavailable"
         | "nothing_to_compact"
         | "no_compaction"
@@ -192,6 +193,7 @@ fn hint(code: &str) -> Option<&'static str> {
             "use the agent's own command; `commands` in GET /api/providers lists them"
         }
         "too_much_pinned" => "unpin another turn with DELETE /api/sessions/{id}/pins/{turn}",
+        "not_dead" => "list the dead deliveries with GET /api/outbox?status=dead",
         "session_busy" => {
             "wait until the session is idle, or cancel with POST /api/sessions/{id}/cancel"
         }
@@ -230,6 +232,7 @@ mod tests {
             (Refusal::LabelInUse { label: "x".into() }, 409),
             (Refusal::SteerUnavailable, 409),
             (Refusal::SuspensionConsumed, 409),
+            (Refusal::NotDead { status: "pending" }, 409),
             (Refusal::InboxFull { cap: 20 }, 429),
             (Refusal::UnknownProvider { provider: "x".into() }, 422),
             (Refusal::IdempotencyMismatch, 422),

@@ -15,6 +15,7 @@
 //! | `diff_json` | comparison of two branches |
 //! | `entity_json` | entity, identity, alias, sender of a message |
 //! | `import_json` | result of an import |
+//! | `outbox_json` | delivery to a channel |
 //! | `provider_json` | provider |
 
 pub(crate) mod commit_json;
@@ -25,6 +26,7 @@ pub(crate) mod import_json;
 pub(crate) mod inbox_json;
 pub(crate) mod message_json;
 pub(crate) mod object_json;
+pub(crate) mod outbox_json;
 pub(crate) mod provider_json;
 pub(crate) mod run_json;
 pub(crate) mod session_json;

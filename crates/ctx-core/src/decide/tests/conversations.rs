@@ -21,6 +21,7 @@ use crate::draft::{Draft, Entry};
 use crate::id::{MessageId, NodeId, RunId};
 use crate::inbox::{ItemState, Mode, OverflowPolicy, Overrides};
 use crate::message::{Part, Role, Source};
+use crate::outbox::Spoken;
 use crate::run::{Outcome, Run};
 use crate::session::{Activity, Delivery, Status};
 use crate::suspension::{Answer, Awaited, Kind, Offer};
@@ -338,6 +339,7 @@ impl Story {
             injected: Vec::new(),
             observed: Vec::new(),
             agent: None,
+            spoken: Spoken::default(),
             compaction: None,
         };
         self.run(|view, invocation| decide::end_run(view, &ended, invocation))

@@ -10,6 +10,7 @@ mod forks;
 mod message_table;
 mod notes;
 mod observations;
+mod outgoing_rows;
 mod pins;
 mod projected_requests;
 mod prompts;

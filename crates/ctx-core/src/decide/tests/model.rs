@@ -15,6 +15,7 @@ use crate::inbox::{Item, ItemState};
 use crate::intent::Intent;
 use crate::message::Message;
 use crate::object::Named;
+use crate::outbox::Outgoing;
 use crate::prompt::{Choice, Prompt};
 use crate::refusal::Refusal;
 use crate::session::{Activity, New, Origin, Session};
@@ -103,6 +104,7 @@ pub(crate) struct Model {
     /// The messages of the turns whose body came with the decision.
     pub(crate) bodies: HashMap<TurnId, Vec<Message>>,
     pub(crate) dropped: Vec<Item>,
+    pub(crate) sent: Vec<Outgoing>,
     seed: u128,
 }
 
@@ -146,6 +148,7 @@ impl Model {
             turns: Vec::new(),
             bodies: HashMap::new(),
             dropped: Vec::new(),
+            sent: Vec::new(),
             seed: 1 << 40,
         }
     }
@@ -449,6 +452,7 @@ impl Model {
             Change::ConsumeSuspension { id, .. } => {
                 view.suspensions.retain(|suspension| suspension.id != id);
             }
+            Change::PutOutgoing(outgoing) => self.sent.push(*outgoing),
             other => panic!("no rule of one session makes {other:?}"),
         }
     }

@@ -21,6 +21,7 @@ use crate::history_text;
 use crate::id::{MessageId, NodeId, SessionId, TurnId};
 use crate::inbox::{ItemState, Mode, Overrides};
 use crate::message::{Message, Part, Role, Source};
+use crate::outbox::Spoken;
 use crate::projection::{
     ImageHandling, PastTurn, Projection, alternate, is_mark, states_end_of_turn,
 };
@@ -296,6 +297,7 @@ impl Story {
             injected: Vec::new(),
             observed: Vec::new(),
             agent: None,
+            spoken: Spoken::default(),
             compaction: None,
         };
         assert!(self.run(end, |view, invocation| {

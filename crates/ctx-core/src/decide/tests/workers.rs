@@ -10,6 +10,7 @@ use crate::decide::{
 use crate::id::{MessageId, NodeId, ObjectId, SuspensionId, TurnId};
 use crate::inbox::Overrides;
 use crate::message::{Part, Source};
+use crate::outbox::Spoken;
 use crate::run::Outcome;
 use crate::session::{Activity, Delivery, Origin, Parent};
 use crate::suspension::{Answer, Awaited, AwaitedCall, CallResult, Kind, Suspension};
@@ -73,6 +74,7 @@ fn end(model: &mut Model, text: &str) {
         injected: Vec::new(),
         observed: Vec::new(),
         agent: None,
+        spoken: Spoken::default(),
         compaction: None,
     };
     let decision = decide::end_run(&model.view, &ended, &model.invocation()).expect("ended");

@@ -120,7 +120,7 @@ CREATE TABLE runs (
     id INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, fence INTEGER NOT NULL,
     phase TEXT NOT NULL, provider_id TEXT NOT NULL, model TEXT, can_steer INTEGER NOT NULL, cancel TEXT, tools TEXT,
     task_effect TEXT NOT NULL, deferred TEXT, turn_started_at INTEGER NOT NULL, started_at INTEGER NOT NULL, ended_at INTEGER,
-    outcome TEXT, recoveries INTEGER NOT NULL DEFAULT 0, tool_rights TEXT);
+    outcome TEXT, recoveries INTEGER NOT NULL DEFAULT 0, tool_rights TEXT, replies TEXT);
 CREATE INDEX runs_by_session ON runs(session);
 
 -- Entries of the open turn of a session, in order. One page is written for each addition.
@@ -162,6 +162,20 @@ CREATE TABLE identities (
     key TEXT PRIMARY KEY, channel TEXT NOT NULL, account_id TEXT, sender_id TEXT NOT NULL, entity TEXT NOT NULL REFERENCES entities(id),
     verified INTEGER NOT NULL, linked_at INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX identities_by_entity ON identities(entity);
+
+-- Deliveries to channels. Rows with the same `recipient` are delivered in the order of `row`. During a delivery
+-- `next_attempt_at` is the time at which the process `claimed_by` gives it up.
+CREATE TABLE outbox (
+    row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('reply', 'prompt', 'permission', 'question')),
+    channel TEXT NOT NULL, recipient TEXT NOT NULL, address TEXT NOT NULL, body TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('pending', 'delivered', 'dead')), attempts INTEGER NOT NULL,
+    next_attempt_at INTEGER NOT NULL, claimed_by TEXT, last_error TEXT, created_at INTEGER NOT NULL, delivered_at INTEGER);
+CREATE INDEX outbox_by_session ON outbox(session);
+CREATE INDEX outbox_due ON outbox(channel, next_attempt_at) WHERE status = 'pending';
+CREATE INDEX outbox_by_recipient ON outbox(recipient) WHERE status = 'pending';
+CREATE INDEX outbox_dead ON outbox(status) WHERE status = 'dead';
+CREATE INDEX outbox_delivered ON outbox(delivered_at) WHERE status = 'delivered';
 
 -- API tokens. Only the hash of a token is stored.
 CREATE TABLE tokens (
