@@ -16,6 +16,7 @@
 //! | [`decide`] | the rules: one file per command |
 //! | [`bundle`] | export and import |
 //! | [`token`] | API tokens |
+//! | [`schedule`] | cron expressions and intervals: when a message of a timer is due |
 //! | [`refusal`] | why a rule rejected a command |
 
 pub mod agent_session;
@@ -44,6 +45,7 @@ pub mod prompt;
 pub mod refusal;
 pub mod relation;
 pub mod run;
+pub mod schedule;
 pub mod session;
 pub mod stale;
 pub mod step;

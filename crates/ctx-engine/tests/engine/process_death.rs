@@ -522,10 +522,8 @@ async fn recovery_is_complete_for_more_sessions_than_one_page() {
         }
     });
     sent.await.expect("sent");
-    until("every run waits for the provider", async || {
-        bench.provider.requests().len() == SESSIONS
-    })
-    .await;
+    until("every run waits for the provider", async || bench.provider.requests().len() == SESSIONS)
+        .await;
     process.die().await;
     let next = bench.another();
     assert_eq!(next.background().recover().await.expect("recovered"), SESSIONS);

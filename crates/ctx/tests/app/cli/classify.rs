@@ -23,9 +23,13 @@ fn the_intent_of_a_text_depends_on_the_state_of_the_task() {
     ];
     let repo = Repo::bare();
     for (text, state, intent) in rows {
-        let classification = repo.ok(["classify", text, "--state", state, "--task", "Add retry logic"]);
+        let classification =
+            repo.ok(["classify", text, "--state", state, "--task", "Add retry logic"]);
         assert_eq!(classification["intent"], intent, "{text} in {state}: {classification}");
-        assert!(classification["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{classification}");
+        assert!(
+            classification["reason"].as_str().is_some_and(|reason| !reason.is_empty()),
+            "{classification}"
+        );
     }
 }
 
