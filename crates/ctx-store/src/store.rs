@@ -10,6 +10,7 @@ use ctx_core::decide::{Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::object::Object;
 use ctx_core::run::Run;
+use ctx_core::schedule::ScheduleState;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
@@ -19,7 +20,7 @@ use crate::driver::{Db, Driver, Snapshot, Tx};
 use crate::relational::row_counts::RowCounts;
 use crate::relational::{
     compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, load, purge, repair,
-    session_rows, task_rows, token_rows, turn_rows, verify,
+    schedule_rows, session_rows, task_rows, token_rows, turn_rows, verify,
 };
 use crate::schema::SCHEMA;
 use crate::transition::{Stored, Transition};
@@ -364,6 +365,23 @@ impl Store {
     /// Deletes a token and returns it.
     pub async fn delete_token(&self, id: TokenId) -> Result<Option<Token>, Error> {
         self.transact(move |tx| token_rows::delete(tx, id)).await
+    }
+
+    /// Stores when a schedule was first seen, unless it is known, and returns its state.
+    pub async fn see_schedule(&self, name: &str, now: Timestamp) -> Result<ScheduleState, Error> {
+        let name = name.to_owned();
+        self.transact(move |tx| schedule_rows::see(tx, &name, now)).await
+    }
+
+    /// Every schedule that was seen, by name.
+    pub async fn schedules(&self) -> Result<Vec<(String, ScheduleState)>, Error> {
+        self.read(schedule_rows::list).await
+    }
+
+    /// Stores that a tick of a schedule is over. An older tick changes nothing.
+    pub async fn set_last_tick(&self, name: &str, tick: Timestamp) -> Result<(), Error> {
+        let name = name.to_owned();
+        self.transact(move |tx| schedule_rows::set_last_tick(tx, &name, tick)).await
     }
 
     /// The project that the store was created for.

@@ -11,6 +11,7 @@
 //! | `compaction_rows` | compactions, pins, and the turns that a request is made of |
 //! | `event_rows` | the feed |
 //! | `idempotency_rows`, `token_rows` | idempotency keys; API tokens |
+//! | `schedule_rows` | schedules: when they were first seen, their newest ticks |
 //! | `purge`, `gc` | turns of deleted sessions; unreferenced blobs |
 //! | `verify`, `repair` | checks of every row and pointer; derived data rebuilt |
 //! | `row_counts` | numbers of rows |
@@ -25,6 +26,7 @@ pub(crate) mod load;
 pub(crate) mod purge;
 pub(crate) mod repair;
 pub(crate) mod row_counts;
+pub(crate) mod schedule_rows;
 pub(crate) mod session_rows;
 pub(crate) mod task_rows;
 pub(crate) mod token_rows;

@@ -23,6 +23,7 @@ mod objects;
 mod paging;
 mod refusals;
 mod runs;
+mod schedules;
 mod search;
 mod sessions;
 mod sqlite_backend;
@@ -79,6 +80,10 @@ macro_rules! conformance {
                     sessions_are_listed_by_their_newest_activity
                     a_list_shows_the_same_views_as_single_reads
                     writes_are_visible_to_other_handles_and_after_reopening
+                }
+                schedules {
+                    a_schedule_is_first_seen_once
+                    the_last_tick_never_goes_back
                 }
                 tokens {
                     a_token_is_found_by_its_hash_until_it_is_removed

@@ -6,6 +6,7 @@ use ctx_core::commit::Commit;
 use ctx_core::decide::{Event, SessionView};
 use ctx_core::id::{CommitId, SessionId, TurnId};
 use ctx_core::inbox::Item;
+use ctx_core::schedule::ScheduleState;
 use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
 use ctx_core::token::Token;
@@ -30,6 +31,7 @@ pub(crate) struct Snapshot {
     pub(crate) commits: Vec<(CommitId, Commit)>,
     pub(crate) narrative: Vec<NarrativeNote>,
     pub(crate) tokens: Vec<Token>,
+    pub(crate) schedules: Vec<(String, ScheduleState)>,
 }
 
 /// What the reading methods show of one session.
@@ -66,6 +68,7 @@ impl Snapshot {
                 .await
                 .expect("a narrative"),
             tokens: store.tokens().await.expect("tokens"),
+            schedules: store.schedules().await.expect("schedules"),
             sessions,
         }
     }
