@@ -16,6 +16,7 @@ use ulid::Ulid;
 
 use crate::classifier::{Classifier, RuleClassifier};
 use crate::clock::{Clock, SystemClock};
+use crate::schedules::Schedule;
 use crate::shared::{EngineTimeouts, Providers, Shared};
 
 /// Errors of the engine.
@@ -66,6 +67,7 @@ pub struct Engine {
     classifier: Arc<dyn Classifier>,
     settings: Arc<Settings>,
     project: Arc<str>,
+    schedules: Arc<[Schedule]>,
     shared: Arc<Shared>,
 }
 
@@ -79,6 +81,7 @@ impl Engine {
             classifier: Arc::new(RuleClassifier),
             settings: Arc::new(Settings::default()),
             project,
+            schedules: Arc::from([]),
             shared: Arc::new(Shared::new(Providers::default(), EngineTimeouts::default())),
         }
     }
@@ -123,6 +126,16 @@ impl Engine {
     #[must_use]
     pub fn with_providers(self, providers: Providers, timeouts: EngineTimeouts) -> Self {
         Self { shared: Arc::new(Shared::new(providers, timeouts)), ..self }
+    }
+
+    /// Sets the schedules. [`crate::Background::start`] runs them.
+    #[must_use]
+    pub fn with_schedules(self, schedules: Vec<Schedule>) -> Self {
+        Self { schedules: Arc::from(schedules), ..self }
+    }
+
+    pub(crate) fn configured_schedules(&self) -> &[Schedule] {
+        &self.schedules
     }
 
     /// The configured providers.

@@ -42,6 +42,7 @@
 //! | [`Engine::records`] | commits, objects, notes, search |
 //! | [`Engine::bundles`] | sessions as files |
 //! | [`Engine::tokens`] | API tokens |
+//! | [`Engine::schedules`] | messages that a timer sends |
 //! | [`Engine::maintenance`] | verification, garbage collection, backup |
 //! | [`Engine::background`] | leases, recovery, timers, shutdown |
 //!
@@ -103,6 +104,7 @@ mod recorder;
 mod records;
 mod runner;
 mod runs;
+mod schedules;
 mod session_bundles;
 mod sessions;
 mod shared;
@@ -135,6 +137,7 @@ pub use messages::Messages;
 pub use recorder::{Outcome, Recorder, Status};
 pub use records::Records;
 pub use runs::Runs;
+pub use schedules::{ListedSchedule, Schedule, Schedules};
 pub use session_bundles::{Bundles, ImportEffect, Imported};
 pub use sessions::{Info, Sessions};
 pub use shared::{EngineTimeouts, Persona, Providers, Summariser};

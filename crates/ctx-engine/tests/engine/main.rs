@@ -16,6 +16,7 @@ mod nested_workers;
 mod process_death;
 mod recorder;
 mod runs;
+mod schedules;
 mod session_status;
 mod summary_limits;
 mod suspensions;
