@@ -16,7 +16,7 @@
 //! | [`decide`] | the rules: one file per command |
 //! | [`bundle`] | export and import |
 //! | [`token`] | API tokens |
-//! | [`schedule`] | cron expressions and intervals: when a message of a timer is due |
+//! | [`schedule`], [`hook`] | when a message of a timer is due; the message of an outside event |
 //! | [`refusal`] | why a rule rejected a command |
 
 pub mod agent_session;
@@ -31,6 +31,7 @@ pub mod compaction;
 pub mod decide;
 pub mod draft;
 pub mod history_text;
+pub mod hook;
 pub mod id;
 pub mod identity;
 pub mod image;
