@@ -17,6 +17,7 @@ mod narrative;
 mod output;
 mod provider;
 mod run;
+mod schedule;
 mod search;
 mod serve;
 mod session;
@@ -114,6 +115,9 @@ enum Verb {
     Doctor(doctor::Args),
     /// Serve the HTTP API and the web page
     Serve(serve::Args),
+    /// List the schedules that send messages
+    #[command(subcommand)]
+    Schedule(schedule::Verb),
     /// Manage API tokens
     #[command(subcommand)]
     Token(token::Verb),
@@ -302,6 +306,7 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Gc(args) => gc::run(context, &args).await,
             Verb::Backup(args) => backup::run(context, &args).await,
             Verb::Doctor(args) => doctor::run(context, &args).await,
+            Verb::Schedule(verb) => schedule::run(context, verb).await,
             Verb::Token(verb) => token::run(context, verb).await,
             Verb::Completions(args) => completions::run(context, &args),
             Verb::Bridge(args) => bridge::run(&args).await,

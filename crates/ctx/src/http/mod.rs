@@ -19,6 +19,7 @@
 //! | `tasks`, `commits`, `search` | work and its record |
 //! | `blobs`, `bundles` | stored bytes, export and import |
 //! | `providers` | agents and models |
+//! | `hooks`, `schedules` | outside events and timers as sources of messages |
 //! | `events` | server-sent events |
 //! | `health`, `metrics`, `web_page` | probes, counters, the page at `/` |
 
@@ -33,6 +34,7 @@ mod cursor;
 mod events;
 mod extractors;
 mod health;
+mod hooks;
 mod inbox;
 mod message_content;
 mod messages;
@@ -43,6 +45,7 @@ mod pins;
 mod problem_details;
 mod providers;
 mod runs;
+mod schedules;
 mod search;
 mod sessions;
 mod tasks;
@@ -52,6 +55,7 @@ mod turns;
 mod web_page;
 pub(crate) mod working_dir;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -69,6 +73,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::message_sources::Hook;
 use crate::problem::Problem;
 
 /// Concurrent clients of event streams.
@@ -85,6 +90,7 @@ pub(crate) struct ServeOptions {
     pub(crate) roots: Vec<PathBuf>,
     /// Host names that are accepted besides loopback and the listen address.
     pub(crate) hosts: Vec<String>,
+    pub(crate) hooks: BTreeMap<String, Hook>,
 }
 
 pub(crate) struct State {
@@ -220,6 +226,8 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(runs::read))
         .routes(routes!(blobs::read))
         .routes(routes!(providers::list))
+        .routes(routes!(schedules::list))
+        .routes(routes!(hooks::receive))
         .routes(routes!(health::alive))
         .routes(routes!(health::ready))
         .routes(routes!(metrics::metrics))

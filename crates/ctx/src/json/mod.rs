@@ -15,6 +15,7 @@
 //! | `diff_json` | comparison of two branches |
 //! | `import_json` | result of an import |
 //! | `provider_json` | provider |
+//! | `schedule_json` | schedule with its ticks |
 
 pub(crate) mod commit_json;
 pub(crate) mod compaction_json;
@@ -25,6 +26,7 @@ pub(crate) mod message_json;
 pub(crate) mod object_json;
 pub(crate) mod provider_json;
 pub(crate) mod run_json;
+pub(crate) mod schedule_json;
 pub(crate) mod session_json;
 pub(crate) mod task_json;
 pub(crate) mod turn_json;
