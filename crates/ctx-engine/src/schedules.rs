@@ -1,8 +1,9 @@
 //! Schedules: messages that a timer sends.
 //!
-//! A tick gives one message, whatever ends where: the message is submitted under the key of its
-//! tick, and then the tick is stored as over. A crash between the two repeats the submission, which
-//! the key makes harmless. The same key lets several processes run the schedules of one store.
+//! A tick gives one message. The message is submitted under an idempotency key with the name of the
+//! schedule and the time of the tick; then the tick is stored as over. A crash between the two
+//! repeats the submission, which has no effect under the same key. The key also lets several
+//! processes run the schedules of one store.
 
 use std::collections::HashMap;
 

@@ -78,9 +78,8 @@ fn two_servers_on_one_store_send_one_message_for_each_tick() {
     let home = configured_home(EVERY_SECOND);
     let servers = [Server::in_dir(home.clone()), Server::in_dir(home.clone())];
     wait_for_ticks(&servers[0], 3);
-    let span = servers[0].read("/api/schedules")["schedules"][0].clone();
     servers.into_iter().for_each(Server::kill);
-    assert!(check(home) >= 3, "{span}");
+    assert!(check(home) >= 3);
 }
 
 #[test]
@@ -101,7 +100,7 @@ fn the_list_shows_the_ticks_and_the_session() {
     assert_eq!(before[1]["session"], "reports");
     let next = before[1]["next_tick"].as_str().expect("a time");
     assert!(next.ends_with("T09:00:00.000Z") || next.ends_with("T09:00:00Z"), "{next}");
-    let server = Server::in_dir(home.clone());
+    let server = Server::in_dir(home);
     wait_until("the first tick is over", || {
         server.read("/api/schedules")["schedules"][0]["last_tick"].is_string()
     });
