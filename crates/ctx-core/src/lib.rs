@@ -19,6 +19,7 @@
 //! | [`identity`], [`session_key`] | senders on channels; the labels of their sessions |
 //! | [`policy`] | which sender reaches which session, with which rights |
 //! | [`token`] | API tokens |
+//! | [`schedule`], [`hook`] | when a message of a timer is due; the message of an outside event |
 //! | [`refusal`] | why a rule rejected a command |
 
 pub mod agent_session;
@@ -34,6 +35,7 @@ pub mod compaction;
 pub mod decide;
 pub mod draft;
 pub mod history_text;
+pub mod hook;
 pub mod id;
 pub mod identity;
 pub mod image;
@@ -51,6 +53,7 @@ pub mod refusal;
 pub mod relation;
 pub mod routing;
 pub mod run;
+pub mod schedule;
 pub mod session;
 pub mod session_key;
 pub mod stale;

@@ -1,5 +1,5 @@
 //! Background duties of a long-running process: its lease, recovery of dead processes, events of
-//! other processes, the timers, and the start of the courier.
+//! other processes, the timers, the schedules, and the start of the courier.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,9 @@ use crate::engine::{Engine, Error};
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How often dead processes and expired timers are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// How often due schedules are looked for, and the pause after a failure.
+const SCHEDULE_INTERVAL: Duration = Duration::from_millis(200);
+const SCHEDULE_RETRY: Duration = Duration::from_secs(1);
 /// Most sessions that one query returns.
 const PAGE: usize = 500;
 /// Sessions that are recovered at the same time, so that their writes share a sync.
@@ -70,6 +73,9 @@ impl Background<'_> {
         self.engine.shared().set_watching();
         self.engine.background().recover().await?;
         self.engine.start_courier();
+        if !self.engine.schedules().is_empty() {
+            tokio::spawn(self.engine.clone().keep_schedules());
+        }
         let engine = self.engine.clone();
         tokio::spawn(async move {
             let mut swept = Instant::now();
@@ -393,6 +399,24 @@ impl Engine {
             Err(error) if error.refusal().is_none() => Err(error),
             // Another process was faster.
             _ => Ok(()),
+        }
+    }
+
+    /// Runs the schedules until shutdown, in a task of its own: a sweep may take long.
+    async fn keep_schedules(self) {
+        let mut pause = Duration::ZERO;
+        loop {
+            tokio::select! {
+                () = self.shared().shutdown.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = match self.schedules().run_due().await {
+                Ok(_) => SCHEDULE_INTERVAL,
+                Err(error) => {
+                    tracing::warn!(%error, "a schedule failed");
+                    SCHEDULE_RETRY
+                }
+            };
         }
     }
 

@@ -18,6 +18,7 @@ use ulid::Ulid;
 use crate::classifier::{Classifier, RuleClassifier};
 use crate::clock::{Clock, SystemClock};
 use crate::outbox::Courier;
+use crate::schedules::Schedule;
 use crate::shared::{EngineTimeouts, Providers, Shared};
 
 /// Errors of the engine.
@@ -68,6 +69,7 @@ pub struct Engine {
     classifier: Arc<dyn Classifier>,
     settings: Arc<Settings>,
     project: Arc<str>,
+    schedules: Arc<[Schedule]>,
     shared: Arc<Shared>,
     courier: Option<Arc<dyn Courier>>,
 }
@@ -82,6 +84,7 @@ impl Engine {
             classifier: Arc::new(RuleClassifier),
             settings: Arc::new(Settings::default()),
             project,
+            schedules: Arc::from([]),
             shared: Arc::new(Shared::new(Providers::default(), EngineTimeouts::default())),
             courier: None,
         }
@@ -133,6 +136,16 @@ impl Engine {
     #[must_use]
     pub fn with_providers(self, providers: Providers, timeouts: EngineTimeouts) -> Self {
         Self { shared: Arc::new(Shared::new(providers, timeouts)), ..self }
+    }
+
+    /// Sets the schedules. [`crate::Background::start`] runs them.
+    #[must_use]
+    pub fn with_schedules(self, schedules: Vec<Schedule>) -> Self {
+        Self { schedules: Arc::from(schedules), ..self }
+    }
+
+    pub(crate) fn configured_schedules(&self) -> &[Schedule] {
+        &self.schedules
     }
 
     /// The configured providers.

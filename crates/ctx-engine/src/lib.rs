@@ -45,6 +45,7 @@
 //! | [`Engine::entities`], [`Engine::aliases`] | who sends them; further labels of sessions |
 //! | [`Engine::outbox`] | deliveries to channels |
 //! | [`Engine::tokens`] | API tokens |
+//! | [`Engine::schedules`] | messages that a timer sends |
 //! | [`Engine::maintenance`] | verification, garbage collection, backup |
 //! | [`Engine::background`] | leases, recovery, timers, shutdown |
 //!
@@ -105,6 +106,7 @@ mod recorder;
 mod records;
 mod runner;
 mod runs;
+mod schedules;
 mod session_bundles;
 mod sessions;
 mod shared;
@@ -140,6 +142,7 @@ pub use outbox::{Courier, DeliveryError, Outbox};
 pub use recorder::{Outcome, Recorder, Status};
 pub use records::Records;
 pub use runs::Runs;
+pub use schedules::{ListedSchedule, Schedule, Schedules};
 pub use session_bundles::{Bundles, ImportEffect, Imported};
 pub use sessions::{Info, Sessions};
 pub use shared::{EngineTimeouts, Persona, Providers, Summariser};

@@ -15,6 +15,7 @@
 //! exactly those rows, and the store writes the changes, all or none. What comes back as `Ok` is
 //! synced.
 
+mod channels;
 mod driver;
 pub mod error;
 mod pack;

@@ -4,16 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ctx_core::alias::Alias;
 use ctx_core::ancestry::AncestorSearch;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Needs, SessionView};
-use ctx_core::id::{
-    CommitId, EntityId, NodeId, ObjectId, OutgoingId, RunId, SessionId, TaskId, TokenId, TurnId,
-};
-use ctx_core::identity::{Address, Entity, Envelope, Identity, Principal};
+use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::object::Object;
-use ctx_core::outbox::{Outgoing, Settlement};
 use ctx_core::run::Run;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
@@ -23,15 +18,15 @@ use tokio::sync::mpsc;
 use crate::driver::{Db, Driver, Snapshot, Tx};
 use crate::relational::row_counts::RowCounts;
 use crate::relational::{
-    compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, identity_rows, load,
-    outbox_rows, purge, repair, session_rows, task_rows, token_rows, turn_rows, verify,
+    compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, load, outbox_rows, purge,
+    repair, session_rows, task_rows, token_rows, turn_rows, verify,
 };
 use crate::schema::SCHEMA;
 use crate::transition::{Stored, Transition};
 use crate::{
     CommitQuery, Context, Due, Error, FeedEvent, FeedQuery, Found, GcReport, HeadMove, Health,
-    NarrativeNote, OutboxQuery, Progress, SearchPage, SearchPlace, SessionPage, SessionQuery,
-    StoredOutgoing, StoredStep, StoredTurn, Target, TreeTurn, TurnQuery, VerifyReport, Write,
+    NarrativeNote, Progress, SearchPage, SearchPlace, SessionPage, SessionQuery, StoredStep,
+    StoredTurn, Target, TreeTurn, TurnQuery, VerifyReport, Write,
 };
 
 /// Full-text search, filled behind the writes.
@@ -73,7 +68,7 @@ impl Store {
     }
 
     /// Runs a read in one snapshot.
-    async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         read: impl Fn(&dyn Db) -> Result<T, Error> + Send + Sync + 'static,
     ) -> Result<T, Error> {
@@ -95,7 +90,7 @@ impl Store {
     }
 
     /// Runs a maintenance transaction.
-    async fn transact<T: Send + 'static>(
+    pub(crate) async fn transact<T: Send + 'static>(
         &self,
         mut change: impl FnMut(&mut dyn Tx) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
@@ -356,109 +351,6 @@ impl Store {
         self.driver.copy_to(path).await
     }
 
-    /// Stores an entity, or what changed of it.
-    pub async fn put_entity(&self, entity: &Entity) -> Result<(), Error> {
-        let entity = entity.clone();
-        self.transact(move |tx| identity_rows::put_entity(tx, &entity)).await
-    }
-
-    /// An entity by its id, also if it was merged.
-    pub async fn entity(&self, id: EntityId) -> Result<Option<Entity>, Error> {
-        self.read(move |db| identity_rows::entity(db, id)).await
-    }
-
-    /// The first two entities with a name that were not merged.
-    pub async fn entities_named(&self, name: &str) -> Result<Vec<Entity>, Error> {
-        let name = name.to_owned();
-        self.read(move |db| identity_rows::entities_named(db, &name)).await
-    }
-
-    /// Entities that were not merged, oldest first, after one.
-    pub async fn entities(
-        &self,
-        after: Option<EntityId>,
-        limit: usize,
-    ) -> Result<Vec<Entity>, Error> {
-        self.read(move |db| identity_rows::entities(db, after, limit)).await
-    }
-
-    /// The identities of an entity, oldest first.
-    pub async fn identities(&self, entity: EntityId) -> Result<Vec<Identity>, Error> {
-        self.read(move |db| identity_rows::identities(db, entity)).await
-    }
-
-    /// Links an address to an entity.
-    pub async fn link_identity(&self, identity: &Identity) -> Result<Identity, Error> {
-        let identity = identity.clone();
-        self.transact(move |tx| identity_rows::link(tx, &identity)).await
-    }
-
-    /// Removes the link of an address to an entity.
-    pub async fn unlink_identity(
-        &self,
-        entity: EntityId,
-        address: &Address,
-    ) -> Result<Identity, Error> {
-        let address = address.clone();
-        self.transact(move |tx| identity_rows::unlink(tx, entity, &address)).await
-    }
-
-    /// Merges an entity into another one and returns the other one.
-    pub async fn merge_entities(
-        &self,
-        into: EntityId,
-        from: EntityId,
-        now: Timestamp,
-    ) -> Result<Entity, Error> {
-        self.transact(move |tx| identity_rows::merge(tx, into, from, now)).await
-    }
-
-    /// The labels of the sessions with direct messages of an entity, those with the newest activity
-    /// first.
-    pub async fn entity_sessions(
-        &self,
-        entity: EntityId,
-        limit: usize,
-    ) -> Result<Vec<String>, Error> {
-        self.read(move |db| identity_rows::session_labels(db, entity, limit)).await
-    }
-
-    /// The sender of a message with this envelope, and whether its identity is verified.
-    pub async fn principal(&self, envelope: &Envelope) -> Result<(Principal, bool), Error> {
-        let envelope = envelope.clone();
-        self.read(move |db| identity_rows::principal(db, &envelope)).await
-    }
-
-    /// Aliases in the order of their names, after one; of one session if it is given.
-    pub async fn aliases(
-        &self,
-        session_label: Option<&str>,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<Alias>, Error> {
-        let (of, after) = (session_label.map(str::to_owned), after.map(str::to_owned));
-        let read =
-            move |db: &dyn Db| identity_rows::aliases(db, of.as_deref(), after.as_deref(), limit);
-        self.read(read).await
-    }
-
-    /// Adds an alias of a session.
-    pub async fn add_alias(
-        &self,
-        alias: &str,
-        session: &Target,
-        now: Timestamp,
-    ) -> Result<Alias, Error> {
-        let (alias, session) = (alias.to_owned(), session.clone());
-        self.transact(move |tx| identity_rows::add_alias(tx, &alias, &session, now)).await
-    }
-
-    /// Removes an alias and returns it.
-    pub async fn remove_alias(&self, alias: &str) -> Result<Alias, Error> {
-        let alias = alias.to_owned();
-        self.transact(move |tx| identity_rows::remove_alias(tx, &alias)).await
-    }
-
     /// Stores a token under the hash of its secret.
     pub async fn insert_token(&self, token: &Token, digest: ObjectId) -> Result<(), Error> {
         let token = token.clone();
@@ -478,59 +370,6 @@ impl Store {
     /// Deletes a token and returns it.
     pub async fn delete_token(&self, id: TokenId) -> Result<Option<Token>, Error> {
         self.transact(move |tx| token_rows::delete(tx, id)).await
-    }
-
-    /// Deliveries to channels, newest first.
-    pub async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<StoredOutgoing>, Error> {
-        let query = query.clone();
-        self.read(move |db| outbox_rows::list(db, &query)).await
-    }
-
-    /// A delivery by its id.
-    pub async fn outgoing(&self, id: OutgoingId) -> Result<Option<Outgoing>, Error> {
-        self.read(move |db| Ok(outbox_rows::by_id(db, id)?.map(|found| found.outgoing))).await
-    }
-
-    /// Claims due deliveries of these channels for a process, which has the time of the lease to
-    /// settle them. Of each recipient, only the oldest pending one can be due.
-    pub async fn claim_outgoing(
-        &self,
-        channels: &[String],
-        node: NodeId,
-        lease: Span,
-        now: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<Outgoing>, Error> {
-        let channels: Arc<[String]> = channels.into();
-        let names = channels.clone();
-        // A look without the lock of writers comes first: this is called every second.
-        if limit == 0 || !self.read(move |db| outbox_rows::is_due(db, &names, now)).await? {
-            return Ok(Vec::new());
-        }
-        self.transact(move |tx| outbox_rows::claim(tx, &channels, node, lease, now, limit)).await
-    }
-
-    /// Stores how the delivery that was begun as `attempt` ended. `None` if its session is deleted.
-    pub async fn settle_outgoing(
-        &self,
-        id: OutgoingId,
-        attempt: u64,
-        settlement: &Settlement,
-        now: Timestamp,
-    ) -> Result<Option<Outgoing>, Error> {
-        let settlement = settlement.clone();
-        self.transact(move |tx| outbox_rows::settle(tx, id, attempt, &settlement, now)).await
-    }
-
-    /// Makes a dead delivery due.
-    pub async fn retry_outgoing(&self, id: OutgoingId, now: Timestamp) -> Result<Outgoing, Error> {
-        self.transact(move |tx| outbox_rows::retry(tx, id, now)).await
-    }
-
-    /// Makes the deliveries due that these processes, which have ended, had claimed.
-    pub async fn release_outgoing(&self, nodes: &[NodeId], now: Timestamp) -> Result<u64, Error> {
-        let nodes = outbox_rows::node_names(nodes);
-        self.transact(move |tx| outbox_rows::release(tx, &nodes, now)).await
     }
 
     /// The project that the store was created for.

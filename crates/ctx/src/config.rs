@@ -12,6 +12,7 @@ use ctx_engine::core::stale;
 use ctx_engine::core::time::Span;
 use serde::Deserialize;
 
+use crate::message_sources::{HookConfig, ScheduleConfig};
 use crate::problem::Problem;
 
 #[derive(Debug, Default, Deserialize)]
@@ -29,6 +30,11 @@ pub(crate) struct Config {
     pub(crate) discovery: Discovery,
     inbox: Inbox,
     pub(crate) tasks: Tasks,
+    pub(crate) schedule: Vec<ScheduleConfig>,
+    pub(crate) hooks: BTreeMap<String, HookConfig>,
+    /// The file that was read, for error messages.
+    #[serde(skip)]
+    pub(crate) path: PathBuf,
     #[serde(rename = "mcp")]
     _mcp: toml::Table,
 }
@@ -222,6 +228,10 @@ impl Config {
                 format!("{}, line {line}: {}", path.display(), e.message()),
             )
         })?;
+        config.check_sources().map_err(|why| {
+            Problem::wrong_use("bad_config", format!("{}: {why}", path.display()))
+        })?;
+        config.path = path;
         config.apply_environment();
         Ok(config)
     }

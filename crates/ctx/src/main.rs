@@ -22,6 +22,7 @@ mod data_dir;
 mod discovery;
 mod http;
 mod json;
+mod message_sources;
 mod problem;
 mod provider_setup;
 

@@ -12,7 +12,6 @@ use crate::intent::{ClassifierInput, Intent, classify};
 use crate::message::{Message, Part, Role, Source};
 use crate::object::Named;
 use crate::outbox::{RunReplies, Spoken, joined};
-use crate::policy::ToolRights;
 use crate::refusal::Refusal;
 use crate::run::{Outcome, Phase, Run, TaskEffect};
 use crate::session::{Activity, Session, Status};
@@ -24,6 +23,7 @@ use crate::turn::{self, About, Ready};
 
 use super::delivery::asks_to_compact;
 use super::message::{Action, handle};
+use super::run_rights::tool_rights;
 use super::task_changes::{TaskChanges, task_from_message};
 use super::{
     Change, Decision, Event, Invocation, OnNewTask, OpenedRun, ProviderCatalog, SessionView,
@@ -263,25 +263,6 @@ impl<'a> SessionChanges<'a> {
         })
     }
 
-    /// The rights of a run: those of its messages. A run that no person started has the rights of
-    /// the session.
-    fn tool_rights(&self, items: &[Item]) -> Vec<ToolRights> {
-        let mut all: Vec<ToolRights> = Vec::new();
-        for item in items {
-            let tools = match &item.overrides.rights {
-                Some(rights) => &rights.tools,
-                None if item.source == Source::Human => continue,
-                None => &self.session.tool_rights,
-            };
-            for tools in tools {
-                if !tools.permits_all() && !all.contains(tools) {
-                    all.push(tools.clone());
-                }
-            }
-        }
-        all
-    }
-
     /// Opens a run with messages. The session must be idle.
     pub(super) fn open_run(
         &mut self,
@@ -293,7 +274,7 @@ impl<'a> SessionChanges<'a> {
         self.append_notices();
         let now = self.now();
         let wanted = items.last().map(|item| item.overrides.clone()).unwrap_or_default();
-        let tool_rights = self.tool_rights(&items);
+        let tool_rights = tool_rights(&self.session, &items);
         let preferred =
             self.session.provider_id.clone().unwrap_or_else(|| run_host.catalog.default.clone());
         let provider_id = wanted.provider_id.unwrap_or_else(|| preferred.clone());

@@ -17,6 +17,7 @@ mod outbox;
 mod process_death;
 mod recorder;
 mod runs;
+mod schedules;
 mod session_status;
 mod summary_limits;
 mod suspensions;

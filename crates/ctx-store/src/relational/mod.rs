@@ -13,6 +13,7 @@
 //! | `identity_rows` | entities, identities and aliases; the session of a message from a channel |
 //! | `outbox_rows` | deliveries to channels |
 //! | `idempotency_rows`, `token_rows` | idempotency keys; API tokens |
+//! | `schedule_rows` | schedules: when they were first seen, their newest ticks |
 //! | `purge`, `gc` | turns of deleted sessions; unreferenced blobs |
 //! | `verify`, `repair` | checks of every row and pointer; derived data rebuilt |
 //! | `row_counts` | numbers of rows |
@@ -29,6 +30,7 @@ pub(crate) mod outbox_rows;
 pub(crate) mod purge;
 pub(crate) mod repair;
 pub(crate) mod row_counts;
+pub(crate) mod schedule_rows;
 pub(crate) mod session_rows;
 pub(crate) mod task_rows;
 pub(crate) mod token_rows;

@@ -55,13 +55,14 @@ fn names(text: &str, prefix: &str) -> BTreeSet<String> {
 /// The public async methods of a store and of its search index.
 pub(crate) fn methods() -> BTreeSet<String> {
     let mut methods = names(&item("src/store.rs", "impl Store {"), "    pub async fn ");
+    methods.extend(names(&item("src/channels.rs", "impl Store {"), "    pub async fn "));
     methods.extend(names(&item("src/store.rs", "pub trait SearchIndex"), "    async fn "));
     methods
 }
 
 /// The kinds of changes that a rule may decide.
 pub(crate) fn changes() -> BTreeSet<String> {
-    let names = names(&item("../ctx-core/src/decide/mod.rs", "pub enum Change "), "    ");
+    let names = names(&item("../ctx-core/src/decide/change.rs", "pub enum Change "), "    ");
     names.into_iter().filter(|name| name.starts_with(char::is_uppercase)).collect()
 }
 

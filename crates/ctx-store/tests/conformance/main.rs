@@ -25,6 +25,7 @@ mod outbox;
 mod paging;
 mod refusals;
 mod runs;
+mod schedules;
 mod search;
 mod sessions;
 mod sqlite_backend;
@@ -89,6 +90,10 @@ macro_rules! conformance {
                     an_alias_names_a_session_and_never_another_alias
                     fifty_first_messages_during_a_link_reach_one_session
                     two_concurrent_merges_leave_one_entity
+                }
+                schedules {
+                    a_schedule_is_first_seen_once
+                    the_last_tick_never_goes_back
                 }
                 tokens {
                     a_token_is_found_by_its_hash_until_it_is_removed

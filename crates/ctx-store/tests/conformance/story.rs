@@ -123,7 +123,7 @@ async fn waiting(store: &StoreHandle) {
         .expect("withdrawn");
 }
 
-/// An imported session, one that is deleted, one that runs on a node, and a token.
+/// An imported session, one that is deleted, one that runs on a node, a token and a schedule.
 async fn others(store: &StoreHandle) {
     let (ready, body) = turn("imported", 40);
     let new = New { origin: Origin::Import, ..new_session("imported", 40) };
@@ -147,6 +147,8 @@ async fn others(store: &StoreHandle) {
     let other = Token::new(TokenId(Ulid(2)), None, Scope::Read, at(50)).expect("a token");
     store.insert_token(&other, digest("other")).await.expect("kept");
     assert_eq!(store.delete_token(other.id).await.expect("removed"), Some(other));
+    store.see_schedule("daily", at(50)).await.expect("stored");
+    store.set_last_tick("daily", at(51)).await.expect("stored");
 }
 
 /// A session that started a worker and has received its report.
@@ -212,7 +214,8 @@ async fn has_a_row_of_everything(store: &StoreHandle) {
     // outbox
     let statuses: Vec<_> = snapshot.outbox.iter().map(|row| row.status).collect();
     assert_eq!(statuses, [Status::Pending, Status::Dead, Status::Delivered]);
-    // tokens, idempotency
+    // schedules, tokens, idempotency
+    assert_eq!(store.schedules().await.expect("schedules").len(), 1);
     assert_eq!(store.tokens().await.expect("tokens").len(), 1);
     assert!(store.token(digest("secret")).await.expect("a read").is_some());
     let other = Some(Once { key: key("another body"), answer: |_, (): &()| json!(null) });

@@ -7,6 +7,7 @@ use ctx_core::decide::{Event, SessionView};
 use ctx_core::id::{CommitId, SessionId, TurnId};
 use ctx_core::inbox::Item;
 use ctx_core::outbox::Outgoing;
+use ctx_core::schedule::ScheduleState;
 use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
 use ctx_core::token::Token;
@@ -32,6 +33,7 @@ pub(crate) struct Snapshot {
     pub(crate) narrative: Vec<NarrativeNote>,
     pub(crate) tokens: Vec<Token>,
     pub(crate) outbox: Vec<Outgoing>,
+    pub(crate) schedules: Vec<(String, ScheduleState)>,
 }
 
 /// What the reading methods show of one session.
@@ -76,6 +78,7 @@ impl Snapshot {
                 .into_iter()
                 .map(|stored| stored.outgoing)
                 .collect(),
+            schedules: store.schedules().await.expect("schedules"),
             sessions,
         }
     }

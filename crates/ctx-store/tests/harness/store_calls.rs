@@ -21,6 +21,7 @@ use ctx_core::object::Object;
 use ctx_core::outbox::{Outgoing, Settlement};
 use ctx_core::routing::Routed;
 use ctx_core::run::Run;
+use ctx_core::schedule::ScheduleState;
 use ctx_core::session::Session;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
@@ -559,6 +560,22 @@ impl StoreHandle {
 
     pub(crate) async fn delete_token(&self, id: TokenId) -> Result<Option<Token>, Error> {
         call!(self.delete_token(id))
+    }
+
+    pub(crate) async fn see_schedule(
+        &self,
+        name: &str,
+        now: Timestamp,
+    ) -> Result<ScheduleState, Error> {
+        call!(self.see_schedule(name, now))
+    }
+
+    pub(crate) async fn schedules(&self) -> Result<Vec<(String, ScheduleState)>, Error> {
+        call!(self.schedules())
+    }
+
+    pub(crate) async fn set_last_tick(&self, name: &str, tick: Timestamp) -> Result<(), Error> {
+        call!(self.set_last_tick(name, tick))
     }
 
     pub(crate) async fn health(&self) -> Result<Health, Error> {

@@ -18,6 +18,7 @@ mod outbox;
 mod output;
 mod provider;
 mod run;
+mod schedule;
 mod search;
 mod serve;
 mod session;
@@ -118,6 +119,9 @@ enum Verb {
     /// List and retry deliveries to channels
     #[command(subcommand)]
     Outbox(outbox::Verb),
+    /// List the schedules that send messages
+    #[command(subcommand)]
+    Schedule(schedule::Verb),
     /// Manage API tokens
     #[command(subcommand)]
     Token(token::Verb),
@@ -307,6 +311,7 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Backup(args) => backup::run(context, &args).await,
             Verb::Doctor(args) => doctor::run(context, &args).await,
             Verb::Outbox(verb) => outbox::run(context, verb).await,
+            Verb::Schedule(verb) => schedule::run(context, verb).await,
             Verb::Token(verb) => token::run(context, verb).await,
             Verb::Completions(args) => completions::run(context, &args),
             Verb::Bridge(args) => bridge::run(&args).await,

@@ -60,6 +60,7 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
     let listen =
         args.listen.as_deref().or(config.server.listen.as_deref()).unwrap_or(DEFAULT_LISTEN);
     let address = parse_address(listen)?;
+    let hooks = config.hooks()?;
     if !address.ip().is_loopback() {
         check_remote_access(context, &config.server, address).await?;
     }
@@ -70,12 +71,13 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
     })?;
     let (interrupt, terminate) =
         (signal_stream(SignalKind::interrupt())?, signal_stream(SignalKind::terminate())?);
-    let engine = engine_for_serving(context)?;
+    let engine = engine_for_serving(context)?.with_schedules(config.schedules());
+    config.check_source_sessions(&hooks, engine.providers())?;
     print_address(context, &engine, address)?;
     let shutdown = CancellationToken::new();
     tokio::spawn(wait_for_signals(interrupt, terminate, shutdown.clone()));
-    let options =
-        ServeOptions { listen: address, roots: roots(&config.server), hosts: config.server.hosts };
+    let roots = roots(&config.server);
+    let options = ServeOptions { listen: address, roots, hosts: config.server.hosts, hooks };
     let served = http::serve(engine.clone(), listener, options, shutdown).await;
     tracing::info!("shutting down");
     engine.background().shutdown().await;

@@ -10,6 +10,7 @@ use axum::response::Response;
 use ctx_engine::core::token::Scope;
 use futures_util::StreamExt;
 
+use super::hooks::HOOK_ROUTE;
 use super::problem_details::Error;
 use super::{ServeOptions, Shared};
 
@@ -46,7 +47,9 @@ pub(super) async fn authorize(
     state: &Shared,
     request: RequestHead<'_>,
 ) -> Result<Authorized, Error> {
-    if !is_protected(request.route) && !is_protected(request.path) {
+    // A request to a hook has the hook's own secret instead of a token.
+    let is_hook = request.route == HOOK_ROUTE && request.method == Method::POST;
+    if is_hook || (!is_protected(request.route) && !is_protected(request.path)) {
         return Ok(Authorized(None));
     }
     let Some(sent) = bearer_token(request.headers)? else {
@@ -112,7 +115,7 @@ fn is_protected(path: &str) -> bool {
 }
 
 /// Schemes other than `Bearer` are ignored.
-fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Error> {
+pub(super) fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     let mut given = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = given.next() else { return Ok(None) };
     let bad = || unauthorized("the Authorization header is malformed");

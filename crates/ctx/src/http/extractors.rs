@@ -77,7 +77,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for IdempotentJson<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
         is_json(request.headers())?;
-        let key = idempotency_key(request.headers())?;
+        let key = key_of(request.headers(), "idempotency-key")?;
         let bytes = body(request.into_body()).await?;
         // The engine adds the scope of the key, because one session has several paths.
         let key = key.map(|key| ctx_engine::Key { key, request: ObjectId::of(&[&bytes]) });
@@ -113,7 +113,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-fn is_json(headers: &HeaderMap) -> Result<(), Error> {
+pub(super) fn is_json(headers: &HeaderMap) -> Result<(), Error> {
     let media_type = media_type(headers);
     if media_type == "application/json"
         || (media_type.starts_with("application/") && media_type.ends_with("+json"))
@@ -136,6 +136,11 @@ fn unsupported_type(media_type: &str) -> String {
     } else {
         format!("unsupported Content-Type `{media_type}`")
     }
+}
+
+/// The bytes of a body of any type.
+pub(super) async fn bytes(body: Body, max_bytes: usize) -> Result<Vec<u8>, Error> {
+    read_with_timeout(BODY_TIMEOUT, body, max_bytes).await
 }
 
 async fn body(body: Body) -> Result<Vec<u8>, Error> {
@@ -200,29 +205,31 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     {
         return Err(Error::invalid("invalid_body", "the body is an array: it must be an object"));
     }
-    serde_json::from_slice(bytes).map_err(|wrong| {
-        let broken = |e: &serde_json::Error| {
-            Error::new(
-                StatusCode::BAD_REQUEST,
-                "bad_json",
-                format!("the body is not valid JSON: {e}"),
-            )
-        };
-        match serde_json::from_slice::<IgnoredAny>(bytes) {
-            Err(e) => broken(&e),
-            Ok(_) if !wrong.is_data() => broken(&wrong),
-            Ok(_) => Error::invalid("invalid_body", wrong.to_string()),
-        }
+    serde_json::from_slice(bytes).map_err(|wrong| match check_json(bytes) {
+        Err(error) => error,
+        Ok(()) if !wrong.is_data() => bad_json(&wrong),
+        Ok(()) => Error::invalid("invalid_body", wrong.to_string()),
     })
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
-    let Some(given) = headers.get("idempotency-key") else { return Ok(None) };
+/// Checks that the bytes are one JSON document of any kind.
+pub(super) fn check_json(bytes: &[u8]) -> Result<(), Error> {
+    serde_json::from_slice::<IgnoredAny>(bytes).map(drop).map_err(|e| bad_json(&e))
+}
+
+fn bad_json(why: &serde_json::Error) -> Error {
+    let detail = format!("the body is not valid JSON: {why}");
+    Error::new(StatusCode::BAD_REQUEST, "bad_json", detail)
+}
+
+/// The idempotency key in a header, if it is present.
+pub(super) fn key_of(headers: &HeaderMap, header: &'static str) -> Result<Option<String>, Error> {
+    let Some(given) = headers.get(header) else { return Ok(None) };
     let invalid = || {
         Error::invalid(
             "invalid_header",
             format!(
-                "invalid Idempotency-Key: it must have 1 to {IDEMPOTENCY_KEY_MAX_CHARS} \
+                "invalid header {header}: it must have 1 to {IDEMPOTENCY_KEY_MAX_CHARS} \
                  printable characters"
             ),
         )

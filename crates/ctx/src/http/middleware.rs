@@ -176,6 +176,7 @@ impl ServeOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn origin_must_match_host_and_port() {
@@ -199,8 +200,12 @@ mod tests {
     #[test]
     fn only_configured_hosts_are_served() {
         let listen = "127.0.0.3:7420".parse().expect("an address");
-        let options =
-            ServeOptions { listen, roots: Vec::new(), hosts: vec!["ctx.example".to_owned()] };
+        let options = ServeOptions {
+            listen,
+            roots: Vec::new(),
+            hosts: vec!["ctx.example".to_owned()],
+            hooks: BTreeMap::new(),
+        };
         let table = [
             ("LOCALHOST", true),
             ("127.0.0.1", true),

@@ -21,6 +21,7 @@
 //! | `providers` | agents and models |
 //! | `inbound`, `entities`, `aliases` | messages from channels, who sends them, labels |
 //! | `outbox` | deliveries to channels |
+//! | `hooks`, `schedules` | outside events and timers as sources of messages |
 //! | `events` | server-sent events |
 //! | `health`, `metrics`, `web_page` | probes, counters, the page at `/` |
 
@@ -37,6 +38,7 @@ mod entities;
 mod events;
 mod extractors;
 mod health;
+mod hooks;
 mod inbound;
 mod inbox;
 mod message_content;
@@ -49,6 +51,7 @@ mod pins;
 mod problem_details;
 mod providers;
 mod runs;
+mod schedules;
 mod search;
 mod sessions;
 mod tasks;
@@ -58,6 +61,7 @@ mod turns;
 mod web_page;
 pub(crate) mod working_dir;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,6 +79,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::message_sources::Hook;
 use crate::problem::Problem;
 
 /// Concurrent clients of event streams.
@@ -91,6 +96,7 @@ pub(crate) struct ServeOptions {
     pub(crate) roots: Vec<PathBuf>,
     /// Host names that are accepted besides loopback and the listen address.
     pub(crate) hosts: Vec<String>,
+    pub(crate) hooks: BTreeMap<String, Hook>,
 }
 
 pub(crate) struct State {
@@ -237,6 +243,8 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(entities::sessions))
         .routes(routes!(aliases::add, aliases::list))
         .routes(routes!(aliases::remove))
+        .routes(routes!(schedules::list))
+        .routes(routes!(hooks::receive))
         .routes(routes!(health::alive))
         .routes(routes!(health::ready))
         .routes(routes!(metrics::metrics))

@@ -13,6 +13,7 @@ use ctx_engine::core::outbox::Status;
 use ctx_engine::core::session::LABEL_MAX_CHARS;
 use serde_json::{Map, Value, json};
 
+use super::hooks::HOOK_ROUTE;
 use super::{Shared, message_content};
 
 /// At least one character that is not white space, and no NUL.
@@ -27,8 +28,8 @@ const COMMIT_TYPES: &str = "^(normal|abandoned|stale_auto_compact|interrupted_by
     (,(normal|abandoned|stale_auto_compact|interrupted_by_new_task))*$";
 
 /// Path suffixes of the operations whose body is optional.
-const BODY_OPTIONAL: [&str; 6] =
-    ["/cancel", "/fork", "/compact", "/retry", "/task/confirm", "/task/abandon"];
+const BODY_OPTIONAL: [&str; 7] =
+    ["/cancel", "/fork", "/compact", "/retry", "/task/confirm", "/task/abandon", HOOK_ROUTE];
 
 /// Read the OpenAPI document of this API
 #[utoipa::path(
@@ -42,8 +43,13 @@ pub(super) async fn openapi(State(state): State<Shared>) -> impl IntoResponse {
 /// Adds to the generated document the default error response, the limits of parameters and bodies,
 /// and the names of providers and personas.
 pub(super) fn complete(mut document: Value, providers: &Providers, needs_tokens: bool) -> Value {
-    document["components"]["securitySchemes"] =
-        json!({"token": {"type": "http", "scheme": "bearer"}});
+    document["components"]["securitySchemes"] = json!({
+        "token": {"type": "http", "scheme": "bearer"},
+        "hook_secret": {"type": "http", "scheme": "bearer"},
+        "hook_signature": {"type": "apiKey", "in": "header", "name": "X-Hub-Signature-256"},
+    });
+    document["paths"][HOOK_ROUTE]["post"]["security"] =
+        json!([{"hook_secret": []}, {"hook_signature": []}]);
     if needs_tokens {
         document["security"] = json!([{"token": []}]);
     }

@@ -17,6 +17,7 @@
 //! | `import_json` | result of an import |
 //! | `outbox_json` | delivery to a channel |
 //! | `provider_json` | provider |
+//! | `schedule_json` | schedule with its ticks |
 
 pub(crate) mod commit_json;
 pub(crate) mod compaction_json;
@@ -29,6 +30,7 @@ pub(crate) mod object_json;
 pub(crate) mod outbox_json;
 pub(crate) mod provider_json;
 pub(crate) mod run_json;
+pub(crate) mod schedule_json;
 pub(crate) mod session_json;
 pub(crate) mod task_json;
 pub(crate) mod turn_json;

@@ -182,6 +182,9 @@ CREATE TABLE tokens (
     id TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, name TEXT,
     scope TEXT NOT NULL CHECK (scope IN ('read', 'write', 'admin')), created_at INTEGER NOT NULL) WITHOUT ROWID;
 
+-- Schedules of the configuration that a server has seen. `last_tick` is the newest tick that is over.
+CREATE TABLE schedules (name TEXT PRIMARY KEY, seen_at INTEGER NOT NULL, last_tick INTEGER) WITHOUT ROWID;
+
 -- Views for manual queries ------------------------------------------------------------------------
 
 CREATE VIEW messages AS

@@ -3,7 +3,7 @@
 use crate::harness::repo::Repo;
 
 /// Every verb, with arguments that let it succeed on a project whose task awaits an answer.
-const VERBS: [&[&str]; 19] = [
+const VERBS: [&[&str]; 20] = [
     &["init"],
     &["status"],
     &["log"],
@@ -14,6 +14,7 @@ const VERBS: [&[&str]; 19] = [
     &["gc"],
     &["doctor"],
     &["provider", "list"],
+    &["schedule", "list"],
     &["completions", "bash"],
     &["session", "list"],
     &["session", "show", "main"],
@@ -26,7 +27,7 @@ const VERBS: [&[&str]; 19] = [
 ];
 
 /// Verbs and a word that their help must contain.
-const HELP: [(&[&str], &str); 67] = [
+const HELP: [(&[&str], &str); 69] = [
     (&[], "Every command accepts --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -90,6 +91,8 @@ const HELP: [(&[&str], &str); 67] = [
     (&["session", "diff"], "side by side"),
     (&["export"], "Export a conversation"),
     (&["import"], "Import a conversation"),
+    (&["schedule"], "schedules"),
+    (&["schedule", "list"], "ticks"),
     (&["token"], "API tokens"),
     (&["token", "create"], "cannot be shown again"),
     (&["token", "list"], "oldest first"),

@@ -41,6 +41,8 @@ const ROUTES: &[(&str, &str)] = &[
     ("/api/commits/{commit}", "get"),
     ("/api/search", "get"),
     ("/api/providers", "get"),
+    ("/api/schedules", "get"),
+    ("/api/hooks/{name}", "post"),
     ("/api/events", "get"),
     ("/api/openapi.json", "get"),
     ("/healthz", "get"),
