@@ -8,7 +8,7 @@ use std::path::Path;
 
 use ctx_engine::core::inbox::Mode;
 use ctx_engine::core::schedule::{
-    EVERY_MAX, EVERY_MIN, NAME_MAX_BYTES, Rule, is_valid_name, system_label,
+    BadCron, EVERY_MAX, EVERY_MIN, NAME_MAX_BYTES, Rule, is_valid_name, system_label,
 };
 use ctx_engine::core::session::{is_session_id, is_valid_label};
 use ctx_engine::core::text_limits::{TASK_TEXT_MAX_BYTES, check};
@@ -64,7 +64,7 @@ impl TryFrom<ScheduleTable> for ScheduleConfig {
 
 fn rule(cron: Option<&str>, every: Option<Span>) -> Result<Rule, String> {
     match (cron, every) {
-        (Some(cron), None) => cron.parse().map(Rule::Cron).map_err(|e| format!("cron: {e}")),
+        (Some(cron), None) => cron.parse().map(Rule::Cron).map_err(|e: BadCron| e.to_string()),
         (None, Some(every)) if (EVERY_MIN..=EVERY_MAX).contains(&every) => Ok(Rule::Every(every)),
         (None, Some(every)) => {
             Err(format!("every: invalid interval `{every}`: use {EVERY_MIN} to {EVERY_MAX}"))

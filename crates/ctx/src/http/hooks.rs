@@ -44,7 +44,7 @@ pub(super) struct AcceptedEvent {
     post, path = "/api/hooks/{name}", tag = "sources",
     request_body(
         description = "Any JSON or text, at most 1 MB together with the text of the hook",
-        content((Object = "application/json"), (String = "text/plain")),
+        content((serde_json::Value = "application/json"), (String = "text/plain")),
     ),
     params(
         ("name" = String, Path, description = "Name of the hook in ctx.toml"),
