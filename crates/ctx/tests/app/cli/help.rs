@@ -26,7 +26,7 @@ const VERBS: [&[&str]; 19] = [
 ];
 
 /// Verbs and a word that their help must contain.
-const HELP: [(&[&str], &str); 67] = [
+const HELP: [(&[&str], &str); 71] = [
     (&[], "Every command accepts --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -90,6 +90,10 @@ const HELP: [(&[&str], &str); 67] = [
     (&["session", "diff"], "side by side"),
     (&["export"], "Export a conversation"),
     (&["import"], "Import a conversation"),
+    (&["outbox"], "deliveries to channels"),
+    (&["outbox", "list"], "newest first"),
+    (&["outbox", "show"], "last error"),
+    (&["outbox", "retry"], "again"),
     (&["token"], "API tokens"),
     (&["token", "create"], "cannot be shown again"),
     (&["token", "list"], "oldest first"),

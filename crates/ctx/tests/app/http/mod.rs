@@ -14,6 +14,7 @@ mod images;
 mod messages;
 mod model_switch;
 mod openapi;
+mod outbox;
 mod provider_keys;
 mod read_routes;
 mod server_lifecycle;
