@@ -64,7 +64,7 @@ fn an_answer_is_posted_with_a_valid_signature() {
         "suspension_id": asked["suspension_id"],
         "choice": asked["options"][0]["id"],
     });
-    server.post("/api/sessions/family/resume", &answer).is(200);
+    server.post("/api/sessions/family/resume", &answer).is(202);
     let rest = hook.wait_for(3).remove(2).body;
     let so_far = asked["text"].as_str().expect("a text").split("\n\n").next().expect("a part");
     assert!(!rest["text"].as_str().expect("a text").contains(so_far), "{rest} {asked}");
