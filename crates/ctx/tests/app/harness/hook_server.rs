@@ -79,7 +79,7 @@ impl HookServer {
                         all.push(delivery.clone());
                         before
                     };
-                    answer(&stream, respond(before, &delivery))
+                    answer(&stream, respond(before, &delivery));
                 });
             }
         });
