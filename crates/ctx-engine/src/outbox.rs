@@ -140,13 +140,14 @@ impl Engine {
                 }
                 Err(error) => tracing::warn!(%error, "the outbox could not be read"),
             }
+            let shared = self.shared();
             tokio::select! {
                 // The deliveries that are under way are dropped; shutdown releases their rows.
-                () = self.shared().shutdown.cancelled() => return,
-                () = self.shared().outbox_filled.notified(), if deliveries.len() < DELIVERIES_MAX => {}
+                () = shared.shutdown.cancelled() => return,
+                () = shared.outbox_filled.notified(), if deliveries.len() < DELIVERIES_MAX => {}
                 // The next row of the same recipient can be due now.
                 Some(_) = deliveries.join_next() => {}
-                () = tokio::time::sleep(self.shared().timeouts.outbox_poll) => {}
+                () = tokio::time::sleep(shared.timeouts.outbox_poll) => {}
             }
         }
     }

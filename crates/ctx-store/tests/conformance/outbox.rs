@@ -1,4 +1,5 @@
-//! The outbox: rows are claimed in order by one process at a time, until they are delivered or dead.
+//! The outbox: rows are claimed in order by one process at a time, until they are delivered or
+//! dead.
 
 use ctx_core::decide::{OpenedRun, Submit};
 use ctx_core::id::{NodeId, OutgoingId, SessionId};
@@ -247,7 +248,7 @@ pub(crate) async fn a_dead_row_blocks_nothing_and_is_retried(backend: &impl Back
         assert!(matches!(early, Err(Error::Refused(Refusal::NotDead { status: "pending" }))));
         now = row.next_attempt_at.0 - at(0).0;
     };
-    assert_eq!((first.attempts, texts(&[first.clone()])), (ATTEMPTS_MAX, vec!["first"]));
+    assert_eq!((first.attempts, first.body.text.as_str()), (ATTEMPTS_MAX, "first"));
     let second = claim(&store, at(now)).await;
     assert_eq!(texts(&second), ["second"]);
     let dead = settle(&store, &second[0], Settlement::Dead("gone".to_owned()), now).await;

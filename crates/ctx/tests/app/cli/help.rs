@@ -27,7 +27,7 @@ const VERBS: [&[&str]; 20] = [
 ];
 
 /// Verbs and a word that their help must contain.
-const HELP: [(&[&str], &str); 69] = [
+const HELP: [(&[&str], &str); 73] = [
     (&[], "Every command accepts --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -93,6 +93,10 @@ const HELP: [(&[&str], &str); 69] = [
     (&["import"], "Import a conversation"),
     (&["schedule"], "schedules"),
     (&["schedule", "list"], "ticks"),
+    (&["outbox"], "deliveries to channels"),
+    (&["outbox", "list"], "newest first"),
+    (&["outbox", "show"], "last error"),
+    (&["outbox", "retry"], "again"),
     (&["token"], "API tokens"),
     (&["token", "create"], "cannot be shown again"),
     (&["token", "list"], "oldest first"),

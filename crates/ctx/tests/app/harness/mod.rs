@@ -6,6 +6,7 @@
 //! | `server` | a running `ctx serve` |
 //! | `client` | an HTTP client, its responses, and event streams |
 //! | `model_server` | a model server with scripted responses |
+//! | `hook_server` | a receiver of webhooks that checks signatures |
 //! | `agent_server` | a `ctx serve` with scripted ACP agents |
 //! | `seed` | random numbers that can be drawn again |
 //! | `strace` | system calls of a verb, and faults injected into them |
@@ -14,6 +15,7 @@
 
 pub(crate) mod agent_server;
 pub(crate) mod client;
+pub(crate) mod hook_server;
 pub(crate) mod model_server;
 pub(crate) mod repo;
 pub(crate) mod seed;

@@ -15,6 +15,7 @@ mod images;
 mod messages;
 mod model_switch;
 mod openapi;
+mod outbox;
 mod provider_keys;
 mod read_routes;
 mod schedules;
