@@ -8,6 +8,7 @@
 //! | `json/` | JSON documents that both return |
 //! | `config` | `ctx.toml` and its environment variables |
 //! | `data_dir` | which store a command works on |
+//! | `policy_file` | `policies.yaml`: reading it, and reading it again when it changes |
 //! | `provider_setup` | the providers, from the configuration or from discovery |
 //! | `discovery/` | search for providers if none is configured |
 //! | `problem` | errors as the user sees them: message, hint, stable code, exit code |
@@ -20,6 +21,7 @@ mod data_dir;
 mod discovery;
 mod http;
 mod json;
+mod policy_file;
 mod problem;
 mod provider_setup;
 
