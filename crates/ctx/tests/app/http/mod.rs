@@ -11,6 +11,7 @@ mod event_stream_reconnect;
 mod events;
 mod host_and_origin;
 mod images;
+mod inbound;
 mod messages;
 mod model_switch;
 mod openapi;
