@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::EntityId;
 use crate::refusal::Refusal;
-use crate::text_limits::BadText;
+use crate::text_limits;
 use crate::time::Timestamp;
 
 /// Maximum length of each text of an envelope and of an identity.
@@ -196,16 +196,12 @@ impl Address {
 
 /// Checks a text of an envelope, an identity or an entity.
 ///
-/// Fails if it is empty or too long.
+/// Fails if it is empty, too long or contains NUL.
 pub fn check_field(what: &'static str, text: &str) -> Result<(), Refusal> {
-    let why = if text.trim().is_empty() {
-        BadText::Empty
-    } else if text.len() > FIELD_MAX_BYTES {
-        BadText::TooLong { bytes: text.len(), max: FIELD_MAX_BYTES }
-    } else {
-        return Ok(());
-    };
-    Err(Refusal::BadText { what, why })
+    match text_limits::check(text, FIELD_MAX_BYTES) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(Refusal::BadText { what, why }),
+    }
 }
 
 /// A channel as a part of a key, with the account of ctx if it has several.
@@ -253,6 +249,7 @@ pub fn unescape(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text_limits::BadText;
     use proptest::prelude::*;
 
     #[test]
@@ -269,6 +266,20 @@ mod tests {
         for wrong in ["a:b", "%", "%2", "%zz", "%41", "%3a", "%FF", "a b"] {
             assert_eq!(unescape(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn texts_are_not_blank_too_long_or_with_nul() {
+        let long = "x".repeat(FIELD_MAX_BYTES + 1);
+        for (text, why) in [
+            ("", BadText::Empty),
+            (" \n", BadText::Empty),
+            ("a\0b", BadText::Nul),
+            (&long, BadText::TooLong { bytes: FIELD_MAX_BYTES + 1, max: FIELD_MAX_BYTES }),
+        ] {
+            assert_eq!(check_field("name", text), Err(Refusal::BadText { what: "name", why }));
+        }
+        assert_eq!(check_field("name", &long[1..]), Ok(()));
     }
 
     proptest! {

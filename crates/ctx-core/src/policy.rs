@@ -79,6 +79,11 @@ impl Policies {
         self.rules.iter().map(|rule| rule.name.as_str())
     }
 
+    /// Name, priority and effect of each policy in the order of evaluation.
+    pub fn summaries(&self) -> impl Iterator<Item = (&str, u8, Effect)> {
+        self.rules.iter().map(|rule| (rule.name.as_str(), rule.priority, rule.effect))
+    }
+
     /// The personas that policies set, each once, with the first policy that sets it.
     pub fn personas(&self) -> Vec<(&str, &str)> {
         let mut seen = BTreeSet::new();

@@ -8,6 +8,7 @@
 //! | `json/` | JSON documents that both return |
 //! | `config` | `ctx.toml` and its environment variables |
 //! | `data_dir` | which store a command works on |
+//! | `policy_file` | `policies.yaml`: reading it, and reading it again when it changes |
 //! | `provider_setup` | the providers, from the configuration or from discovery |
 //! | `channel_setup` | deliveries to the configured channels |
 //! | `discovery/` | search for providers if none is configured |
@@ -23,6 +24,7 @@ mod discovery;
 mod http;
 mod json;
 mod message_sources;
+mod policy_file;
 mod problem;
 mod provider_setup;
 

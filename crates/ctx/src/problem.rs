@@ -170,6 +170,12 @@ fn hint(code: &str) -> Option<&'static str> {
         "not_pinned" => "list the pinned turns with `ctx session pin SESSION`",
         "not_dead" => "list the dead deliveries with `ctx outbox list --status dead`",
         "nothing_to_reopen" => "list the sealed tasks with `ctx log`",
+        "no_entity" | "ambiguous_name" => "list the entities and their ids with `ctx entity list`",
+        "entity_merged" => "use the entity that it was merged into",
+        "identity_linked" => "remove that link with `ctx entity unlink`, or merge the two entities",
+        "no_identity" => "list the addresses of the entity with `ctx entity show ENTITY`",
+        "no_alias" => "list the aliases with `ctx alias list`",
+        "no_policy" => "create policies.yaml beside ctx.toml and check it with `ctx policy check`",
         "not_observable" => "use the verb for this transition; `ctx stage --help` lists them",
         _ => return None,
     })

@@ -2,6 +2,7 @@
 //! in the same transaction (R118–R143). The message may answer a suspension instead.
 
 use crate::alias::{Alias, Reason};
+use crate::answer_match::numbered_option;
 use crate::id::SuspensionId;
 use crate::identity::{PeerKind, Principal};
 use crate::inbox::{Admission, Overrides, Rights};
@@ -149,6 +150,7 @@ fn answer(
     }
     let choice = suspension
         .matching_option(choice)
+        .or_else(|| numbered_option(&suspension.awaited.options, choice))
         .map_or_else(|| choice.to_owned(), |offer| offer.id.clone());
     let by = routed.principal.name.clone().unwrap_or_else(|| receive.sender_key.clone());
     let answer = Answer { choice: Some(choice), by: Some(by), ..Answer::default() };

@@ -1,12 +1,14 @@
 //! The command line, one verb per file. No verb needs a server: each opens the store, acts and
 //! exits.
 
+mod alias;
 mod backup;
 mod bridge;
 mod bundle_file;
 mod classify;
 mod completions;
 mod doctor;
+mod entity;
 mod export;
 mod gc;
 mod guard;
@@ -16,6 +18,7 @@ mod log;
 mod narrative;
 mod outbox;
 mod output;
+mod policy;
 mod provider;
 mod run;
 mod schedule;
@@ -43,6 +46,7 @@ use serde_json::json;
 
 use crate::config::{Config, TaskClassifier};
 use crate::data_dir;
+use crate::policy_file;
 use crate::problem::{Exit, Problem};
 use crate::provider_setup;
 
@@ -125,6 +129,15 @@ enum Verb {
     /// Manage API tokens
     #[command(subcommand)]
     Token(token::Verb),
+    /// Manage the people, agents and services that send messages from channels
+    #[command(subcommand)]
+    Entity(entity::Verb),
+    /// Manage further labels of sessions
+    #[command(subcommand)]
+    Alias(alias::Verb),
+    /// Check policies.yaml, and explain its decision about a message
+    #[command(subcommand)]
+    Policy(policy::Verb),
     /// Print a shell completion script
     Completions(completions::Args),
     /// Run one benchmark cell
@@ -151,6 +164,11 @@ struct Context {
 impl Context {
     fn config(&self) -> Result<Config, Problem> {
         Config::load(&self.data, self.config.as_deref())
+    }
+
+    /// The path of the policies, beside the configuration.
+    fn policy_file(&self) -> PathBuf {
+        policy_file::path(&self.data, self.config.as_deref())
     }
 
     fn engine(&self) -> Result<Engine, Problem> {
@@ -313,6 +331,9 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Outbox(verb) => outbox::run(context, verb).await,
             Verb::Schedule(verb) => schedule::run(context, verb).await,
             Verb::Token(verb) => token::run(context, verb).await,
+            Verb::Entity(verb) => entity::run(context, verb).await,
+            Verb::Alias(verb) => alias::run(context, verb).await,
+            Verb::Policy(verb) => policy::run(context, verb).await,
             Verb::Completions(args) => completions::run(context, &args),
             Verb::Bridge(args) => bridge::run(&args).await,
             Verb::Bench(_) | Verb::Guard(_) | Verb::Serve(_) => Ok(()),

@@ -15,6 +15,7 @@ use tracing_subscriber::EnvFilter;
 use crate::channel_setup;
 use crate::config::Server;
 use crate::http::{self, ServeOptions};
+use crate::policy_file::PolicyFile;
 use crate::problem::Problem;
 
 use super::Context;
@@ -64,6 +65,7 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
     if !address.ip().is_loopback() {
         check_remote_access(context, &config.server, address).await?;
     }
+    let mut policies = PolicyFile::open(context.policy_file())?;
     // Bind before the store is created, so that a failed start leaves no store behind.
     let listener = bind(address).await?;
     let address = listener.local_addr().map_err(|e| {
@@ -73,8 +75,10 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
         (signal_stream(SignalKind::interrupt())?, signal_stream(SignalKind::terminate())?);
     let engine = engine_for_serving(context)?.with_schedules(config.schedules());
     config.check_source_sessions(&hooks, engine.providers())?;
+    policies.apply(&engine);
     print_address(context, &engine, address)?;
     let shutdown = CancellationToken::new();
+    tokio::spawn(policies.watch(engine.clone(), shutdown.clone()));
     tokio::spawn(wait_for_signals(interrupt, terminate, shutdown.clone()));
     let roots = roots(&config.server);
     let options = ServeOptions { listen: address, roots, hosts: config.server.hosts, hooks };
@@ -98,6 +102,7 @@ fn print_address(context: &Context, engine: &Engine, address: SocketAddr) -> Res
     let providers = engine.providers();
     let provider =
         providers.all.contains_key(&providers.default).then(|| providers.default.clone());
+    let policies = engine.inbound().policies().map(|policies| policies.len());
     let url = format!("http://{address}");
     context.out.print(
         || {
@@ -106,13 +111,16 @@ fn print_address(context: &Context, engine: &Engine, address: SocketAddr) -> Res
                 "url": url,
                 "data": data,
                 "provider": provider,
+                "policies": policies,
                 "version": env!("CARGO_PKG_VERSION"),
             })
         },
         || {
             let provider = provider.as_deref().unwrap_or("none");
+            let policies = policies.map_or_else(|| "none".to_owned(), |count| count.to_string());
             format!(
-                "Listening on {url}\nData directory: {}\nDefault provider: {provider}",
+                "Listening on {url}\nData directory: {}\nDefault provider: {provider}\n\
+                 Policies: {policies}",
                 data.display()
             )
         },

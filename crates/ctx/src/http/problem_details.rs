@@ -199,6 +199,16 @@ fn hint(code: &str) -> Option<&'static str> {
         }
         "not_a_bundle" => "export a session with GET /api/sessions/{id}/export",
         "other_bundle" => "import a task with `ctx stage import FILE`",
+        "no_entity" | "ambiguous_name" => "list the entities and their ids with GET /api/entities",
+        "no_identity" => "list the addresses with GET /api/entities/{id}/identities",
+        "no_alias" => "list the aliases with GET /api/aliases",
+        "identity_linked" => {
+            "remove that link with DELETE /api/entities/{id}/identities, or merge the two entities"
+        }
+        "no_policy" => "create policies.yaml beside ctx.toml",
+        "access_denied" | "no_session_key" | "missing_variable" | "approval_denied" => {
+            "show the part of each policy with `ctx policy explain`"
+        }
         "disk_full" => "free disk space and retry; acknowledged data is safe",
         "unavailable" => "retry; acknowledged data is safe",
         "damaged" => "list the damage with `ctx verify`",

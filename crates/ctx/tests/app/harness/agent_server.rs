@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::client::{Client, Response};
-use super::server::{Home, Server, configure, home, is_alive, signal};
+use super::server::{Home, Server, configure, home, is_alive, signal, write_policies};
 use super::{PROGRAM, wait_until};
 
 /// A server whose agents are called `agent` and `other`.
@@ -32,7 +32,17 @@ impl AgentServer {
 
     /// With more settings in `ctx.toml`.
     pub(crate) fn configured(habits: &str, more: &str) -> Self {
+        Self::in_home(home(), habits, more)
+    }
+
+    /// With a `policies.yaml` and more settings in `ctx.toml`.
+    pub(crate) fn with_policies(policies: &str, more: &str) -> Self {
         let dir = home();
+        write_policies(dir.path(), policies);
+        Self::in_home(dir, "", more)
+    }
+
+    fn in_home(dir: Home, habits: &str, more: &str) -> Self {
         let provider = |name: &str| {
             let home = dir.path().join("homes").join(name);
             let env = format!("env = {{ AGENT_HOME = {home:?}, AGENT_HABITS = {habits:?} }}");

@@ -33,6 +33,15 @@ pub(crate) fn configure(home: &Path, config: &str) {
     std::fs::write(home.join("data/ctx.toml"), config).expect("a configuration");
 }
 
+/// Writes the `policies.yaml` of a home directory. It is replaced as a whole, so that a running
+/// server never reads half of it.
+pub(crate) fn write_policies(home: &Path, policies: &str) {
+    let data = home.join("data");
+    std::fs::create_dir_all(&data).expect("a directory");
+    std::fs::write(data.join("policies.new"), policies).expect("a file");
+    std::fs::rename(data.join("policies.new"), data.join("policies.yaml")).expect("a new name");
+}
+
 /// A running server; killed when it is dropped. It is its own [`Client`].
 pub(crate) struct Server {
     child: Child,

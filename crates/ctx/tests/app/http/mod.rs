@@ -12,6 +12,7 @@ mod events;
 mod hooks;
 mod host_and_origin;
 mod images;
+mod inbound;
 mod messages;
 mod model_switch;
 mod openapi;
