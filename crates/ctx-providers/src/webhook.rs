@@ -10,11 +10,10 @@ use async_trait::async_trait;
 use ctx_core::outbox::Outgoing;
 use ctx_core::text_limits::one_line;
 use ctx_engine::{Courier, DeliveryError};
-use hmac::{Hmac, KeyInit, Mac};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, StatusCode, Url};
+use ring::hmac;
 use serde_json::{Value, json};
-use sha2::Sha256;
 use tokio::time::Instant;
 
 use crate::http_client::{self, Timeouts, error_chain, is_loopback};
@@ -201,13 +200,10 @@ fn unix_seconds(now: SystemTime) -> u64 {
 
 /// The signature of a body: `v1=` and the HMAC-SHA256 of `timestamp.body` in hex.
 fn signature(secret: &str, timestamp: u64, body: &[u8]) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes())
-        .expect("HMAC accepts keys of every length");
-    mac.update(timestamp.to_string().as_bytes());
-    mac.update(b".");
+    let mut mac = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()));
+    mac.update(format!("{timestamp}.").as_bytes());
     mac.update(body);
-    let digits: String =
-        mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = mac.sign().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("v1={digits}")
 }
 

@@ -9,9 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ctx_engine::core::identity::{Envelope, PeerKind};
 use ctx_engine::core::inbox::Overrides;
 use ctx_engine::{Engine, NewMessage, NewSession, Options};
-use hmac::{Hmac, KeyInit, Mac};
+use ring::hmac;
 use serde_json::Value;
-use sha2::Sha256;
 
 use super::wait_for;
 
@@ -129,16 +128,15 @@ fn read_delivery(stream: &TcpStream) -> Option<Delivery> {
     let timestamp = header("x-ctx-timestamp")?;
     let sent: u64 = timestamp.parse().ok()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
-    let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).ok()?;
-    mac.update(format!("{timestamp}.").as_bytes());
-    mac.update(&body);
+    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
+    let signed = [format!("{timestamp}.").as_bytes(), &body].concat();
     let signature = header("x-ctx-signature")?;
     let digits = signature.strip_prefix("v1=")?;
     let digits: Option<Vec<u8>> = (0..digits.len())
         .step_by(2)
         .map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok())
         .collect();
-    mac.verify_slice(&digits?).ok()?;
+    hmac::verify(&key, &signed, &digits?).ok()?;
     let body: Value = serde_json::from_slice(&body).ok()?;
     let id = header("x-ctx-id")?;
     let path = lines.first()?.split(' ').nth(1)?.to_owned();
