@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{EntityId, NodeId, SessionId, TurnId};
+use crate::identity::Envelope;
 use crate::policy::ToolRights;
 use crate::time::Timestamp;
 
@@ -130,6 +131,8 @@ pub struct Session {
     /// The tools that the sender of the newest message with rights permits. They apply to runs
     /// that no person started.
     pub tool_rights: Vec<ToolRights>,
+    /// The envelope of the newest message from a channel. Answers to reports of workers go there.
+    pub envelope: Option<Envelope>,
     /// Settings of the agent, such as mode or effort.
     pub options: BTreeMap<String, String>,
     pub delivery: Delivery,
@@ -230,6 +233,7 @@ impl New {
             parent: self.parent.clone(),
             routing: self.routing.clone(),
             tool_rights: Vec::new(),
+            envelope: None,
             options: BTreeMap::new(),
             delivery: Delivery::Open,
             track_tasks: self.tracks_tasks(),

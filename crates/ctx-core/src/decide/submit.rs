@@ -118,6 +118,9 @@ pub(super) fn accept_message(
     let mut changes = SessionChanges::new(view, invocation);
     before.into_iter().for_each(|change| changes.push(change));
     let item = item(&changes, submit, run_host)?;
+    if item.source == Source::Human && item.overrides.envelope.is_some() {
+        changes.session.envelope.clone_from(&item.overrides.envelope);
+    }
     if let Some(rights) = &item.overrides.rights {
         let restricting = rights.tools.iter().filter(|tools| !tools.permits_all());
         changes.session.tool_rights = restricting.cloned().collect();
@@ -227,6 +230,9 @@ fn item(
     let tracked = changes.session.track_tasks && submit.source == Source::Human && !command;
     let intent = (tracked && submit.classify_mode == ClassifyMode::Immediate)
         .then(|| changes.classify_text(&text));
+    // The person on the channel gets the result of what was delegated.
+    let reported = wanted.from_worker.is_some().then(|| changes.session.envelope.clone()).flatten();
+    let envelope = wanted.envelope.clone().or(reported);
     let usual = Mode::default_for(submit.source, changes.session.track_tasks);
     let mode = match submit.mode.unwrap_or(usual) {
         // A compaction is no reason to end the run, and nothing that the agent in it should read.
@@ -240,7 +246,7 @@ fn item(
         source: submit.source,
         content: submit.content.clone(),
         intent,
-        overrides: wanted.clone(),
+        overrides: Overrides { envelope, ..wanted.clone() },
         state: ItemState::Waiting,
         enqueued_at: changes.now(),
     })

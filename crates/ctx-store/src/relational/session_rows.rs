@@ -28,7 +28,8 @@ macro_rules! select_session {
                     s.seq, s.fence, s.created_at, s.updated_at, s.last_activity_at, s.task,
                     s.pending_prompt, s.last_event, s.options, s.delivery, s.track_tasks, s.owner,
                     s.parent_session_label, s.parent_turn_id, s.spawn_tool_call_id, s.unreported,
-                    s.routing_key, s.entity, s.policy, s.merged_into, s.tool_rights
+                    s.routing_key, s.entity, s.policy, s.merged_into, s.tool_rights,
+                    s.envelope
              FROM sessions s LEFT JOIN turns h ON h.id = s.head WHERE ",
             $condition
         )
@@ -57,6 +58,10 @@ fn session_row(row: Row<'_>) -> Result<SessionRow, Error> {
             .map(|text| from_json("a session's tool rights", text))
             .transpose()?
             .unwrap_or_default(),
+        envelope: row
+            .get::<Option<&str>>(36)?
+            .map(|text| from_json("a session's envelope", text))
+            .transpose()?,
         options: row
             .get::<Option<&str>>(23)?
             .map(|text| from_json("a session's options", text))
@@ -304,7 +309,8 @@ pub(crate) fn update(tx: &mut dyn Tx, row: i64, session: &Session) -> Result<(),
     tx.execute(
         "UPDATE sessions SET label = ?2, title = ?3, working_dir = ?4, status = ?5, state = ?6,
              persona = ?7, provider_id = ?8, model = ?9, options = ?10, delivery = ?11,
-             track_tasks = ?12, owner = ?13, fence = ?14, unreported = ?15, tool_rights = ?16
+             track_tasks = ?12, owner = ?13, fence = ?14, unreported = ?15, tool_rights = ?16,
+             envelope = ?17
          WHERE row = ?1",
         args![
             row,
@@ -323,6 +329,7 @@ pub(crate) fn update(tx: &mut dyn Tx, row: i64, session: &Session) -> Result<(),
             session.fence,
             session.unreported,
             tool_rights.as_ref(),
+            session.envelope.as_ref().map(to_json).transpose()?.as_ref(),
         ],
     )?;
     Ok(())

@@ -30,7 +30,7 @@ CREATE TABLE sessions (
     state TEXT NOT NULL CHECK (state IN ('idle', 'running', 'suspended')),
     head INTEGER REFERENCES turns(id), turn_count INTEGER NOT NULL DEFAULT 0,
     persona TEXT, provider_id TEXT, model TEXT, origin TEXT NOT NULL, options TEXT,
-    routing_key TEXT, entity TEXT REFERENCES entities(id), policy TEXT, merged_into TEXT, tool_rights TEXT,
+    routing_key TEXT, entity TEXT REFERENCES entities(id), policy TEXT, merged_into TEXT, tool_rights TEXT, envelope TEXT,
     delivery TEXT NOT NULL DEFAULT 'open' CHECK (delivery IN ('open', 'hold', 'refuse')), track_tasks INTEGER NOT NULL DEFAULT 0,
     parent_session_label TEXT, parent_turn_id TEXT, spawn_tool_call_id TEXT,
     unreported INTEGER NOT NULL DEFAULT 0, task INTEGER REFERENCES tasks(row), pending_prompt TEXT,
