@@ -191,3 +191,27 @@ fn explain_needs_policies_and_a_valid_envelope() {
     assert_eq!((exit, &error["code"]), (2, &json!("bad_text")));
     assert_eq!(repo.fails(["policy", "explain", "--channel", "irc"]).0, 2);
 }
+
+#[test]
+fn the_examples_of_the_documentation_are_real() {
+    let guide = include_str!("../../../../../docs/policies.md");
+    let blocks: Vec<&str> = guide.split("```").skip(1).step_by(2).collect();
+    let yaml: String = blocks.iter().filter_map(|block| block.strip_prefix("yaml\n")).collect();
+    let repo = Repo::new();
+    repo.write(".ctx/policies.yaml", yaml);
+    repo.configure("[personas.atlas]\nsystem_prompt = \"You are Atlas.\"\n");
+    let mom = repo.ok(["entity", "add", "Mom", "--relationship", "family"]);
+    repo.ok(["entity", "link", "Mom", "--channel", "irc", "--sender", "mom"]);
+    let written = guide.split("dm:01").nth(1).map(|rest| format!("01{}", &rest[..24]));
+    let (written, id) = (written.expect("an id"), mom["id"].as_str().expect("an id"));
+    let mut count = 0;
+    for block in blocks.iter().filter_map(|block| block.strip_prefix("\n$ ctx ")) {
+        let (verb, expected) = block.split_once('\n').expect("a line");
+        let arguments: Vec<&str> = verb.split(' ').map(|word| word.trim_matches('\'')).collect();
+        let said = repo.says(arguments).replace(id, &written);
+        let said = said.replace(&format!("{}/", repo.dir().display()), "");
+        assert_eq!(said, expected, "{verb}");
+        count += 1;
+    }
+    assert_eq!(count, 6);
+}
