@@ -266,10 +266,19 @@ fn a_real_session_shadows_an_alias() {
 #[test]
 fn senders_that_no_policy_admits_are_denied_and_leave_nothing() {
     // R128
-    let rules = "- name: nobody\n  match: {delivery: {sender_id: 'bad*'}}\n  effect: deny\n\
-        - name: irc\n  match: {delivery: {channel: irc}}\n  session: {key: 'dm:{delivery.channel}:{delivery.sender_id}'}\n\
-        - name: keyless\n  match: {delivery: {channel: mail}}\n\
-        - name: entity\n  match: {delivery: {channel: sms}}\n  session: {key: 'dm:{principal.entity_id}'}\n";
+    let rules = r#"
+- name: nobody
+  match: {delivery: {sender_id: 'bad*'}}
+  effect: deny
+- name: irc
+  match: {delivery: {channel: irc}}
+  session: {key: 'dm:{delivery.channel}:{delivery.sender_id}'}
+- name: keyless
+  match: {delivery: {channel: mail}}
+- name: entity
+  match: {delivery: {channel: sms}}
+  session: {key: 'dm:{principal.entity_id}'}
+"#;
     let server = server(rules);
     let denied = receive(&server, &dm("irc", "bad-bot", "x")).refuses(403, "access_denied");
     assert!(text_of(&denied["detail"]).contains("policy `nobody` denies"), "{denied}");
