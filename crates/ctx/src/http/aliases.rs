@@ -28,6 +28,7 @@ pub(super) struct Aliases {
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AliasQuery {
     /// Only the aliases of this session

@@ -41,7 +41,7 @@ pub(super) struct EntityPatchBody {
 }
 
 /// An address to link
-#[derive(Deserialize, ToSchema, IntoParams)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IdentityBody {
     channel: String,
@@ -82,6 +82,7 @@ pub(super) struct EntitySessions {
 }
 
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EntityQuery {
     /// From `next_cursor` of the previous page
@@ -91,6 +92,7 @@ pub(super) struct EntityQuery {
 
 /// An address, as query parameters
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddressQuery {
     channel: String,

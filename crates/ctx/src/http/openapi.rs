@@ -8,6 +8,7 @@ use axum::response::IntoResponse;
 use ctx_engine::Providers;
 use ctx_engine::core::compaction::FOCUS_MAX_CHARS;
 use ctx_engine::core::decide::FIELD_MAX_CHARS;
+use ctx_engine::core::identity::FIELD_MAX_BYTES;
 use ctx_engine::core::inbox::Mode;
 use ctx_engine::core::outbox::Status;
 use ctx_engine::core::session::LABEL_MAX_CHARS;
@@ -118,6 +119,8 @@ fn limit_parameter(path: &str, parameter: &mut Value) {
         "cursor" if path.ends_with("/diff/{other}") => {
             json!({"type": "string", "pattern": "^t[0-9a-f]{16}$"})
         }
+        "cursor" if path == "/api/aliases" => json!({"type": "string"}),
+        "cursor" if path == "/api/entities" => json!({"type": "string", "pattern": ULID}),
         "cursor" if path.ends_with("/tasks") => json!({"type": "string", "pattern": ULID}),
         "cursor" if path == "/api/outbox" => {
             json!({"type": "string", "pattern": "^o[0-9a-f]{16}$"})
@@ -186,6 +189,24 @@ fn limit_body(name: &str, schema: &mut Value, providers: &Providers) {
             ("AnswerBody", "choice") => {
                 json!({"type": "string", "enum": ["continue", "start_fresh"]})
             }
+            ("InboundBody", "channel" | "sender_id")
+            | ("IdentityBody", "channel" | "sender_id")
+            | ("EntityBody", "name") => channel_text(json!("string")),
+            ("InboundBody", "sender_name" | "peer_id" | "thread_id" | "reply_to_id")
+            | ("InboundBody" | "IdentityBody", "account_id")
+            | ("InboundBody", "message_id")
+            | ("EntityPatchBody", "name")
+            | (_, "relationship") => channel_text(json!(["string", "null"])),
+            ("InboundBody", "peer_kind") => {
+                json!({"type": ["string", "null"], "enum": ["dm", "group", "channel", null]})
+            }
+            ("InboundBody", "choice") => json!({"type": "string"}),
+            ("EntityBody" | "EntityPatchBody", "kind") => {
+                json!({"type": ["string", "null"], "enum": ["person", "agent", "service", null]})
+            }
+            ("AliasBody", "alias") => {
+                json!({"type": "string", "maxLength": LABEL_MAX_CHARS, "pattern": LABEL})
+            }
             ("MessageBody", "content") => message_content::content_schema(&message_text()),
             ("MessageBody", "tools") => tools(),
             _ => continue,
@@ -196,12 +217,29 @@ fn limit_body(name: &str, schema: &mut Value, providers: &Providers) {
         "MessageBody" => {
             schema["oneOf"] = json!([{"required": ["text"]}, {"required": ["content"]}]);
         }
+        "InboundBody" => {
+            schema["oneOf"] = json!([
+                {"required": ["text"], "properties": {"suspension_id": false, "choice": false}},
+                {"required": ["suspension_id", "choice"], "properties": {"text": false}},
+            ]);
+        }
         "ItemBody" => schema["oneOf"] = json!([{"required": ["text"]}, {"required": ["position"]}]),
         "RewindBody" => {
             schema["properties"]["turn_id"] = json!({"type": "string", "pattern": HASH});
         }
         _ => {}
     }
+}
+
+/// A text of an entity or an envelope. The limit is in bytes; a schema can only count characters.
+fn channel_text(types: Value) -> Value {
+    json!({
+        "type": types,
+        "description": format!("At most {FIELD_MAX_BYTES} bytes of UTF-8"),
+        "minLength": 1,
+        "maxLength": FIELD_MAX_BYTES,
+        "pattern": NOT_BLANK,
+    })
 }
 
 /// Options of an agent. A null value removes one option, null instead of the object removes all.
