@@ -5,6 +5,7 @@
 mod harness;
 
 mod agent_window;
+mod channels;
 mod context_window;
 mod feed;
 mod images;
