@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `store_cells` | append, growth, size, load, fork, list, search, idle |
 //! | `long_context_cell` | context assembly early and late in a long session |
-//! | `serve_cell` | messages and deltas through a real server |
+//! | `serve_cell` | messages, messages from channels and deltas through a real server |
 //! | `write_until_killed` | writer for the crash tests, no measurement |
 //! | `workload` | the turn that all cells store |
 
@@ -46,6 +46,7 @@ struct CellArgs {
     points: Vec<u64>,
     turns: u64,
     count: u64,
+    rounds: u64,
 }
 
 impl Default for CellArgs {
@@ -57,6 +58,7 @@ impl Default for CellArgs {
             points: vec![10, 100, 1000, 5000],
             turns: 1000,
             count: 1000,
+            rounds: 3,
         }
     }
 }
@@ -88,6 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Problem> {
             "context" => long_context_cell::context(&cell).await?,
             "write_until_killed" => write_until_killed::run(&cell).await?,
             "serve" => serve_cell::serve(&cell).await?,
+            "inbound" => serve_cell::inbound(&cell).await?,
             other => serde_json::json!({"unsupported": format!("unknown cell {other}")}),
         })
     })?;

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
+use ctx_engine::NewEntity;
+use ctx_engine::core::identity::Address;
 use ctx_engine::core::session::Origin;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -20,6 +22,11 @@ const CLIENTS: [u64; 3] = [1, 16, 64];
 const MESSAGES_PER_SESSION: u64 = 100;
 /// A client pauses when this many of its messages are waiting.
 const BACKLOG: u64 = 16;
+/// Linked senders of the cell `inbound`, and how many of them one client uses in a round.
+const SENDERS: u64 = 10_000;
+const SENDERS_PER_CLIENT: u64 = 100;
+/// Policies of the cell `inbound`.
+const POLICIES: u64 = 100;
 /// Number of deltas whose delay is measured.
 const DELTAS: usize = 400;
 
@@ -176,20 +183,63 @@ impl Client {
     }
 }
 
-pub(super) async fn serve(cell: &CellArgs) -> Result<Value, Problem> {
+/// Starts a model server and writes a configuration that uses it.
+async fn configure(dir: &Path) -> Result<(), Problem> {
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let url = format!("http://{}/v1", listener.local_addr().map_err(failed)?);
     tokio::spawn(serve_model(listener));
-    std::fs::create_dir_all(&cell.dir).map_err(failed)?;
+    std::fs::create_dir_all(dir).map_err(failed)?;
     let config = format!(
         "[defaults]\nprovider = \"m\"\n[providers.m]\nkind = \"openai\"\nbase_url = \"{url}\"\n\
          model = \"m\"\n[inbox]\ncap = 100000\n"
     );
-    std::fs::write(cell.dir.join("ctx.toml"), config).map_err(failed)?;
+    std::fs::write(dir.join("ctx.toml"), config).map_err(failed)
+}
+
+/// Messages from a channel beside plain messages: 10,000 linked senders and 100 policies. The two
+/// are measured in turns.
+pub(super) async fn inbound(cell: &CellArgs) -> Result<Value, Problem> {
+    configure(&cell.dir).await?;
+    let others: String = (0..POLICIES - 1)
+        .map(|n| {
+            let channel = format!("{{delivery: {{channel: other-{n}}}}}");
+            format!("- {{name: p{n}, priority: 90, match: {channel}, session: {{key: 'x:{n}'}}}}\n")
+        })
+        .collect();
+    let known = "- {name: known, match: {principal: {type: known}}, \
+        session: {key: 'dm:{principal.entity_id}'}}\n";
+    std::fs::write(cell.dir.join("policies.yaml"), format!("{others}{known}")).map_err(failed)?;
+    let engine = open(&cell.dir)?;
+    for n in 0..SENDERS {
+        let new = NewEntity { name: format!("Person {n}"), ..NewEntity::default() };
+        let entity = engine.entities().create(new).await?;
+        let (channel, sender_id) = ("bench".to_owned(), format!("sender-{n}"));
+        let address = Address { channel, account_id: None, sender_id };
+        engine.entities().link(entity.id, address, true).await?;
+    }
+    drop(engine);
+    let server = Server::start(&cell.dir).await?;
+    let mut rounds = Vec::new();
+    for round in 0..cell.rounds {
+        let plain = format!("plain{round}");
+        let plain = measure_messages(&server, &plain, Way::Label, 16, cell.seconds).await?;
+        let channel = round.to_string();
+        let inbound = measure_messages(&server, &channel, Way::Sender, 16, cell.seconds).await?;
+        let rate = |value: &Value| value["answered"].as_f64().unwrap_or(0.0);
+        let ratio = rate(&inbound) / rate(&plain).max(1.0);
+        rounds.push(json!({"plain": plain, "inbound": inbound, "ratio": ratio}));
+    }
+    Ok(json!({"entities": SENDERS, "policies": POLICIES, "rounds": rounds}))
+}
+
+pub(super) async fn serve(cell: &CellArgs) -> Result<Value, Problem> {
+    configure(&cell.dir).await?;
     let server = Server::start(&cell.dir).await?;
     let mut rates = serde_json::Map::new();
     for clients in CLIENTS {
-        rates.insert(clients.to_string(), measure_messages(&server, clients, cell.seconds).await?);
+        let name = format!("c{clients}");
+        let rate = measure_messages(&server, &name, Way::Label, clients, cell.seconds).await?;
+        rates.insert(clients.to_string(), rate);
     }
     let deltas = measure_deltas(&server).await?;
     drop(server);
@@ -197,29 +247,54 @@ pub(super) async fn serve(cell: &CellArgs) -> Result<Value, Problem> {
     Ok(json!({"messages_per_s": rates, "delta_ms": deltas, "idle": idle}))
 }
 
+/// How a client addresses its session.
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// By its label.
+    Label,
+    /// As a sender on a channel.
+    Sender,
+}
+
 /// Rates of acknowledged and answered messages. Each client uses its own sessions.
-async fn measure_messages(server: &Server, clients: u64, seconds: f64) -> Result<Value, Problem> {
+async fn measure_messages(
+    server: &Server,
+    name: &str,
+    way: Way,
+    clients: u64,
+    seconds: f64,
+) -> Result<Value, Problem> {
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     let drive = |n: u64| {
-        let address = server.address.clone();
+        let (address, name) = (server.address.clone(), name.to_owned());
         tokio::spawn(async move {
             let mut client = Client::connect(&address).await?;
             let mut took = Vec::new();
             for part in 0.. {
-                let label = format!("c{clients}-{n}-{part}");
-                client.ask("POST", "/api/sessions", Some(&json!({"label": label}))).await?;
-                let path = format!("/api/sessions/{label}/messages");
+                let mut label = format!("{name}-{n}-{part}");
+                let mut path = "/api/inbound".to_owned();
+                let mut body = json!({"text": "hello", "queue_mode": "queue"});
+                if way == Way::Label {
+                    client.ask("POST", "/api/sessions", Some(&json!({"label": label}))).await?;
+                    path = format!("/api/sessions/{label}/messages");
+                } else {
+                    let round: u64 = name.parse().map_err(failed)?;
+                    let sender = ((round * clients + n) * SENDERS_PER_CLIENT + part) % SENDERS;
+                    body["channel"] = json!("bench");
+                    body["sender_id"] = json!(format!("sender-{sender}"));
+                }
                 for _ in 0..MESSAGES_PER_SESSION {
                     if Instant::now() >= until {
                         client.wait_for_inbox(&label, 0).await?;
                         return Ok(took);
                     }
                     let began = Instant::now();
-                    let answer = client
-                        .ask("POST", &path, Some(&json!({"text": "hello", "queue_mode": "queue"})))
-                        .await?;
+                    let answer = client.ask("POST", &path, Some(&body)).await?;
                     if answer["message_id"].is_null() {
                         return Err(failed(answer));
+                    }
+                    if let (Way::Sender, Some(found)) = (way, answer["label"].as_str()) {
+                        found.clone_into(&mut label);
                     }
                     took.push(began.elapsed());
                     if answer["position"].as_u64().is_some_and(|position| position >= BACKLOG) {
