@@ -1,12 +1,17 @@
 //! Read access to commits, objects and notes, and search.
 
+use std::collections::HashSet;
+
 use ctx_core::commit::Commit;
-use ctx_core::id::{CommitId, ObjectId};
+use ctx_core::id::{CommitId, EntityId, ObjectId};
 use ctx_core::object::Object;
 use ctx_core::time::Timestamp;
 use ctx_store::{CommitQuery, Found, Hit, NarrativeNote, PAGE_MAX, SearchPage, SearchPlace};
 
 use crate::engine::{Engine, Error};
+
+/// Most pages of matches that are read for one page of an entity's matches.
+const ENTITY_PAGES_MAX: usize = 50;
 
 /// Records: commits, objects by id, notes by day, and search.
 ///
@@ -90,5 +95,33 @@ impl Records<'_> {
         limit: usize,
     ) -> Result<SearchPage, Error> {
         Ok(self.engine.store().search_index().search(words, from, limit.min(PAGE_MAX)).await?)
+    }
+
+    /// A page of the matches in the sessions of an entity, from a cursor on. It is short if the
+    /// next matches are far behind many others.
+    ///
+    /// Fails if the store fails.
+    pub async fn search_entity(
+        self,
+        entity: EntityId,
+        words: &str,
+        from: Option<SearchPlace>,
+        limit: usize,
+    ) -> Result<SearchPage, Error> {
+        let sessions = self.engine.entities().sessions(entity).await?;
+        let ids: HashSet<String> =
+            sessions.into_iter().map(|info| info.session.id.to_string()).collect();
+        let mut page = SearchPage { hits: Vec::new(), next: from };
+        for _ in 0..ENTITY_PAGES_MAX {
+            let missing = limit.saturating_sub(page.hits.len());
+            let found = self.search_from(words, page.next, missing.max(1)).await?;
+            let is_own = |hit: &Hit| hit.session.as_ref().is_some_and(|id| ids.contains(id));
+            page.hits.extend(found.hits.into_iter().filter(is_own));
+            page.next = found.next;
+            if page.next.is_none() || page.hits.len() >= limit {
+                break;
+            }
+        }
+        Ok(page)
     }
 }

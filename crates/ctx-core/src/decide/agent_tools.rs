@@ -18,16 +18,18 @@ pub enum AgentTool {
     DispatchToAgent,
     SendMessageToAgent,
     GetAgentStatus,
+    SearchConversations,
 }
 
 impl AgentTool {
     /// In the order in which they are offered.
-    pub const ALL: [AgentTool; 5] = [
+    pub const ALL: [AgentTool; 6] = [
         Self::AskUser,
         Self::FinishTask,
         Self::DispatchToAgent,
         Self::SendMessageToAgent,
         Self::GetAgentStatus,
+        Self::SearchConversations,
     ];
 
     /// The name by which an agent calls the tool.
@@ -38,6 +40,7 @@ impl AgentTool {
             Self::DispatchToAgent => DISPATCH,
             Self::SendMessageToAgent => "send_message_to_agent",
             Self::GetAgentStatus => "get_agent_status",
+            Self::SearchConversations => "search_conversations",
         }
     }
 
@@ -46,12 +49,14 @@ impl AgentTool {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
-    /// Whether a session offers the tool. `depth` is the number of managers above the session.
-    pub const fn is_offered(self, track_tasks: bool, depth: usize) -> bool {
+    /// Whether a session offers the tool. `depth` is the number of managers above the session,
+    /// `has_entity` whether it is the conversation of a person on channels.
+    pub const fn is_offered(self, track_tasks: bool, depth: usize, has_entity: bool) -> bool {
         match self {
             Self::AskUser | Self::FinishTask => track_tasks,
             Self::DispatchToAgent => depth < DEPTH_MAX,
             Self::SendMessageToAgent | Self::GetAgentStatus => true,
+            Self::SearchConversations => has_entity,
         }
     }
 }
@@ -207,7 +212,9 @@ mod tests {
     fn task_tools_need_tracked_tasks_and_dispatch_needs_depth() {
         let offered = |track_tasks, depth| {
             let all = AgentTool::ALL.into_iter();
-            all.filter(|tool| tool.is_offered(track_tasks, depth)).map(AgentTool::name).collect()
+            all.filter(|tool| tool.is_offered(track_tasks, depth, false))
+                .map(AgentTool::name)
+                .collect()
         };
         let (status, message) = ("get_agent_status", "send_message_to_agent");
         let names: Vec<&str> = offered(true, 0);
@@ -216,6 +223,7 @@ mod tests {
         assert_eq!(names, [DISPATCH, message, status]);
         let names: Vec<&str> = offered(false, DEPTH_MAX);
         assert_eq!(names, [message, status]);
+        assert!(AgentTool::SearchConversations.is_offered(false, 0, true));
     }
 
     #[test]

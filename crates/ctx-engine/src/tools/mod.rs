@@ -5,6 +5,7 @@ mod ask_user;
 mod dispatch;
 mod finish_task;
 mod message_agent;
+mod search_conversations;
 
 use ctx_core::decide::{AgentTool, Decided, Invocation, Needs, SessionView, check_fence};
 use ctx_core::id::{SessionId, TurnId};
@@ -63,7 +64,8 @@ impl Caller {
 pub(crate) async fn offered(engine: &Engine, session: &Session) -> Result<Vec<Tool>, Error> {
     let depth = engine.depth(session).await?;
     let offered = AgentTool::ALL.into_iter();
-    let offered = offered.filter(|tool| tool.is_offered(session.track_tasks, depth));
+    let has_entity = session.routing.entity.is_some();
+    let offered = offered.filter(|tool| tool.is_offered(session.track_tasks, depth, has_entity));
     Ok(offered.map(describe).collect())
 }
 
@@ -74,6 +76,7 @@ fn describe(tool: AgentTool) -> Tool {
         AgentTool::DispatchToAgent => dispatch::tool(),
         AgentTool::SendMessageToAgent => message_agent::tool(),
         AgentTool::GetAgentStatus => agent_status::tool(),
+        AgentTool::SearchConversations => search_conversations::tool(),
     }
 }
 
@@ -93,6 +96,7 @@ pub(crate) async fn call(
         AgentTool::DispatchToAgent => dispatch::call(engine, caller, params).await,
         AgentTool::SendMessageToAgent => message_agent::call(engine, caller, params).await,
         AgentTool::GetAgentStatus => agent_status::call(engine, caller, params).await,
+        AgentTool::SearchConversations => search_conversations::call(engine, caller, params).await,
     };
     match answered {
         // The agent can react to a refusal.

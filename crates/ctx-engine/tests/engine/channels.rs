@@ -104,6 +104,16 @@ async fn the_agent_knows_that_there_are_other_sessions_of_a_person() {
     let newest = bench.provider.requests().pop().expect("a request");
     let system = newest.system.expect("a system prompt");
     assert!(system.contains(&second) && !system.contains(&first), "{system}");
+    // It can search in them, and in no other ones.
+    bench.chat("other").await;
+    bench.say("other", "the hello of a stranger").await;
+    let query = json!({"query": "hello"});
+    bench.provider.push(Script::new().call("c1", "search_conversations", query));
+    receive(&bench, "mom", "what did I say?").await;
+    let told = bench.transcript(&first).await;
+    let found = told.iter().rev().find(|line| line.starts_with("tool: ")).expect("a result");
+    assert_eq!(found.matches("hello").count(), 2, "{found}");
+    assert!(!found.contains("stranger"), "{found}");
     let sessions = bench.engine.entities().sessions(mom.id).await.expect("there");
     let labels: Vec<&str> = sessions.iter().map(|info| info.session.label.as_str()).collect();
     assert_eq!(labels, [first.as_str(), second.as_str()]);
