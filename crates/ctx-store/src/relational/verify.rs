@@ -352,7 +352,7 @@ impl Check<'_> {
 }
 
 /// A fault, and a query that names the rows that have it.
-const POINTERS: [(&str, &str); 4] = [
+const POINTERS: [(&str, &str); 6] = [
     (
         "it is missing",
         "SELECT DISTINCT 'ref HEAD:' || project FROM commits
@@ -374,6 +374,16 @@ const POINTERS: [(&str, &str); 4] = [
         "its session is missing",
         "SELECT 'delivery ' || id FROM outbox
          WHERE session NOT IN (SELECT row FROM sessions) LIMIT 100",
+    ),
+    (
+        "the session that it names is missing",
+        "SELECT 'alias ' || alias FROM session_aliases
+         WHERE session_label NOT IN (SELECT label FROM sessions) LIMIT 100",
+    ),
+    (
+        "its entity is missing or was merged",
+        "SELECT 'identity ' || key FROM identities WHERE entity NOT IN
+           (SELECT id FROM entities WHERE merged_into IS NULL) LIMIT 100",
     ),
 ];
 
