@@ -99,6 +99,15 @@ async fn a_stage_ref_without_a_session_is_found() {
 }
 
 #[tokio::test]
+async fn aliases_and_identities_that_name_nothing_are_found() {
+    let alias = "INSERT INTO session_aliases(alias, session_label, created_at, reason)
+         VALUES ('a', 'nobody', 0, 'manual')";
+    let identity = "INSERT INTO identities(key, channel, sender_id, entity, verified, linked_at)
+         VALUES ('irc:m', 'irc', 'm', 'nobody', 1, 0)";
+    assert_all_found(&[("alias a", alias), ("identity irc:m", identity)]).await;
+}
+
+#[tokio::test]
 async fn changed_pointers_are_found() {
     assert_all_found(&[
         ("turn ", "UPDATE turns SET parent = NULL WHERE depth = 3"),
