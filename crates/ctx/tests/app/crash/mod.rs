@@ -3,6 +3,7 @@
 //! | module | fault |
 //! |---|---|
 //! | `kill_at_syscall` | every verb that writes, killed at every system call that changes a file |
+//! | `kill_adapter` | a server and the adapter of a channel, either or both, at random moments |
 //! | `kill_init` | `ctx init`, likewise |
 //! | `kill_maintenance` | `search`, `gc`, `backup` and `verify --repair`, likewise |
 //! | `kill_in_checkpoint` | verbs that move the write-ahead log into the database |
@@ -18,6 +19,7 @@
 //! completely or not at all, and nothing acknowledged is lost.
 
 mod failing_disk;
+mod kill_adapter;
 mod kill_after_acceptance;
 mod kill_at_random;
 mod kill_at_syscall;

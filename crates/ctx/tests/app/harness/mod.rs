@@ -6,6 +6,8 @@
 //! | `server` | a running `ctx serve` |
 //! | `client` | an HTTP client, its responses, and event streams |
 //! | `model_server` | a model server with scripted responses |
+//! | `adapter` | the channel adapters of `examples/`, and policies for them |
+//! | `irc_server` | a real IRC server, and a person on it |
 //! | `hook_server` | a receiver of webhooks that checks signatures |
 //! | `agent_server` | a `ctx serve` with scripted ACP agents |
 //! | `seed` | random numbers that can be drawn again |
@@ -13,9 +15,11 @@
 //!
 //! A test never sleeps to give something time: it waits for a condition with [`wait_until`].
 
+pub(crate) mod adapter;
 pub(crate) mod agent_server;
 pub(crate) mod client;
 pub(crate) mod hook_server;
+pub(crate) mod irc_server;
 pub(crate) mod model_server;
 pub(crate) mod repo;
 pub(crate) mod seed;

@@ -1,5 +1,6 @@
 //! `ctx serve` over a socket, as HTTP clients use it.
 
+mod adapters;
 mod agents;
 mod api_tokens;
 mod branches;
