@@ -7,12 +7,12 @@ import { useEffect } from 'preact/hooks';
 import '@preact/signals';
 import 'dompurify';
 import { needsToken } from './api';
-import { CommitsView } from './commits-view';
-import { CompareView } from './compare-view';
+import { startDeadDeliveryCheck } from './dead-deliveries';
 import { HelpDialog } from './help-dialog';
 import { installKeyboardShortcuts } from './keyboard-shortcuts';
 import { Login } from './login';
 import { NewSession } from './new-session';
+import { OnDemand } from './on-demand';
 import { route } from './route';
 import { sessionName } from './session-display';
 import { isLoaded, sessionsById, startSessionList } from './session-list-store';
@@ -22,7 +22,10 @@ import './style.css';
 
 function App() {
   const current = route.value;
-  useEffect(() => void startSessionList(), []);
+  useEffect(() => {
+    void startSessionList();
+    startDeadDeliveryCheck();
+  }, []);
   useEffect(() => {
     const session = current.view === 'session' ? sessionsById.value.get(current.id) : null;
     document.title = session ? `${sessionName(session)} · ctx` : 'ctx';
@@ -46,9 +49,10 @@ function View() {
     case 'new':
       return <NewSession />;
     case 'commits':
-      return <CommitsView key={current.id} id={current.id} />;
     case 'compare':
-      return <CompareView id={current.id} other={current.other} />;
+    case 'people':
+    case 'deliveries':
+      return <OnDemand show={(more) => <more.View route={current} />} />;
     case 'session':
       return <SessionView key={current.id} id={current.id} turn={current.turn} />;
     case 'list':

@@ -42,6 +42,15 @@ export function SessionHeader({ store, session }: Props) {
           {session.delivery === 'hold' ? 'delivery on hold' : 'messages rejected'}
         </Chip>
       )}
+      {session.routing.merged_into && (
+        <a
+          class="chip ask"
+          href={hrefTo.session(session.routing.merged_into)}
+          title={`Messages go to ${session.routing.merged_into}`}
+        >
+          merged
+        </a>
+      )}
       <ErrorMessage text={error} />
       <button
         type="button"
@@ -62,6 +71,16 @@ export function SessionHeader({ store, session }: Props) {
       >
         <Icon name="tree" />
         <span class="wide-only">Branches</span>
+      </button>
+      <button
+        type="button"
+        class="panel-button"
+        aria-label="Details"
+        aria-pressed={panel.value === 'details'}
+        onClick={() => togglePanel('details')}
+        title="Details (i)"
+      >
+        <Icon name="info" />
       </button>
       <CompactButton key={session.id} store={store} session={session} />
       <IconButton
