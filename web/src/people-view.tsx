@@ -33,7 +33,9 @@ export function PeopleView({ id }: { id: string | null }) {
     });
   useEffect(() => load(null), []);
   const replace = (changed: Entity) =>
-    setEntities((before) => before!.map((one) => (one.id === changed.id ? changed : one)));
+    setEntities((before) =>
+      before!.map((one) => (one.id === changed.id ? changed : withoutAddressesOf(changed, one))),
+    );
   return (
     <main class="page" aria-label="People">
       <header class="header-bar">
@@ -72,6 +74,16 @@ export function PeopleView({ id }: { id: string | null }) {
       </div>
     </main>
   );
+}
+
+const addressKey = ({ channel, account_id, sender_id }: Identity) =>
+  JSON.stringify([channel, account_id, sender_id]);
+
+/** `one` without the addresses that `changed` has: a claimed address can be linked to another. */
+function withoutAddressesOf(changed: Entity, one: Entity): Entity {
+  const taken = changed.identities.map(addressKey);
+  const identities = one.identities.filter((identity) => !taken.includes(addressKey(identity)));
+  return identities.length === one.identities.length ? one : { ...one, identities };
 }
 
 const entityPath = (id: string, rest = '') => `/entities/${encodeURIComponent(id)}${rest}`;
@@ -113,7 +125,7 @@ function EntityCard({ entity, onChange, onMerge }: CardProps) {
           <ul class="lines">
             {identities.map((identity) => (
               <Address
-                key={JSON.stringify([identity.channel, identity.account_id, identity.sender_id])}
+                key={addressKey(identity)}
                 entity={entity}
                 identity={identity}
                 onUnlink={refresh}
