@@ -14,6 +14,8 @@ const PAGE_SIZE = 25;
 /** Bounds of the pause before a pending delivery is fetched again. */
 const REFRESH_MIN_MS = 1_000;
 const REFRESH_MAX_MS = 60_000;
+/** The error of a delivery that waits until its channel is configured. */
+const NO_CHANNEL = 'no_channel';
 const EXCERPT_MAX_CHARS = 300;
 
 /** The statuses of each filter, listed one after another; '' is any status. */
@@ -181,31 +183,32 @@ function DeliveryItem({ delivery, onChange }: ItemProps) {
           {to.thread_id && `, thread ${to.thread_id}`} · {plural(delivery.attempts, 'attempt')} ·{' '}
           <RelativeTime at={delivery.delivered_at ?? delivery.created_at} ago />
           {delivery.next_attempt_at &&
+            delivery.last_error !== NO_CHANNEL &&
             ` · next attempt ${new Date(delivery.next_attempt_at).toLocaleTimeString()}`}
         </span>
       </p>
       {delivery.last_error && status !== 'delivered' && (
         <p class="error-message">{errorOf(delivery)}</p>
       )}
-      <p class="excerpt">{excerpt(delivery.text)}</p>
-      <div class="buttons">
-        <a class="button small" href={hrefTo.session(delivery.session)}>
-          {delivery.label}
-        </a>
-        {status === 'dead' && (
+      <p class="snippet">{excerpt(delivery.text)}</p>
+      <p class="hint">
+        Session <a href={hrefTo.session(delivery.session)}>{delivery.label}</a>
+      </p>
+      {status === 'dead' && (
+        <div class="buttons">
           <button type="button" class="small" disabled={busy} onClick={retry}>
             Retry
           </button>
-        )}
-      </div>
+        </div>
+      )}
       <ErrorMessage text={error} />
     </li>
   );
 }
 
 function errorOf({ last_error: error, to }: Delivery): string {
-  return error === 'no_channel'
-    ? `no_channel: [channels.${to.channel}] is not in ctx.toml. Add it and restart the server.`
+  return error === NO_CHANNEL
+    ? `${NO_CHANNEL}: [channels.${to.channel}] is not in ctx.toml. Add it and restart the server.`
     : error!;
 }
 

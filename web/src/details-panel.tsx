@@ -4,7 +4,6 @@ import { useEffect, useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
 import { get } from './api';
 import type { Alias, Entity, Session } from './api-types';
-import { CopyButton } from './copy-button';
 import { hrefTo } from './route';
 import { humanize } from './session-display';
 
@@ -32,7 +31,6 @@ export function DetailsPanel({ session }: { session: Session }) {
       <dl class="details">
         <Detail name="Label">
           <span class="mono">{session.label}</span>
-          <CopyButton text={session.label} label="Copy the label" />
         </Detail>
         {aliases.length > 0 && (
           <Detail name="Aliases">

@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
 import { get, post } from './api';
 import type { Entity, Session } from './api-types';
-import { plural } from './session-display';
+import { plural, sessionName } from './session-display';
 
 const PAGE_SIZE = 100;
 /** Entities that the dialog offers at most. */
@@ -50,7 +50,7 @@ export function MergeButton({ entity, onMerge }: { entity: Entity; onMerge: () =
             Merge into “<bdi>{entity.name}</bdi>”
           </h2>
           <label>
-            The same person, agent or service
+            Which one is the same?
             <select value={from?.id ?? ''} onChange={(event) => choose(event.currentTarget.value)}>
               <option value="">Choose…</option>
               {others.map((one) => (
@@ -107,12 +107,17 @@ const Consequences = ({ entity, from, sessions }: ConsequencesProps) => (
     </p>
     {sessions && (
       <ul class="lines">
-        {sessions.flat().map((session) => (
-          <li key={session.id}>
-            <span class="mono">{session.label}</span>
-            <span class="hint">{plural(session.turn_count, 'turn')}</span>
-          </li>
-        ))}
+        {sessions.map((list, index) =>
+          list.map((session) => (
+            <li key={session.id}>
+              {sessionName(session)}
+              <span class="hint">
+                of <bdi>{[entity, from][index]!.name}</bdi> · {plural(session.turn_count, 'turn')} ·{' '}
+                {session.label}
+              </span>
+            </li>
+          )),
+        )}
         {sessions.flat().length === 0 && <li class="hint">Neither has a session yet.</li>}
       </ul>
     )}

@@ -28,6 +28,16 @@ export function SessionHeader({ store, session }: Props) {
       <div class="header-name">
         <Title key={session.id} session={session} />
         <p class="hint header-details">
+          {session.routing.merged_into && (
+            <span>
+              <a
+                href={hrefTo.session(session.routing.merged_into)}
+                title={`Messages go to ${session.routing.merged_into}`}
+              >
+                merged
+              </a>
+            </span>
+          )}
           {customLabel(session) && <span>{customLabel(session)}</span>}
           <span>{session.project}</span>
           {session.working_dir && (
@@ -41,15 +51,6 @@ export function SessionHeader({ store, session }: Props) {
         <Chip tone="ask">
           {session.delivery === 'hold' ? 'delivery on hold' : 'messages rejected'}
         </Chip>
-      )}
-      {session.routing.merged_into && (
-        <a
-          class="chip ask"
-          href={hrefTo.session(session.routing.merged_into)}
-          title={`Messages go to ${session.routing.merged_into}`}
-        >
-          merged
-        </a>
       )}
       <ErrorMessage text={error} />
       <button
@@ -72,16 +73,12 @@ export function SessionHeader({ store, session }: Props) {
         <Icon name="tree" />
         <span class="wide-only">Branches</span>
       </button>
-      <button
-        type="button"
-        class="panel-button"
-        aria-label="Details"
+      <IconButton
+        icon="info"
+        label="Details (i)"
         aria-pressed={panel.value === 'details'}
         onClick={() => togglePanel('details')}
-        title="Details (i)"
-      >
-        <Icon name="info" />
-      </button>
+      />
       <CompactButton key={session.id} store={store} session={session} />
       <IconButton
         icon="archive"

@@ -46,7 +46,11 @@ export function Sidebar() {
         <ViewLink view="commits" text="Commits" />
         <ViewLink view="people" text="People" />
         <ViewLink view="deliveries" text="Deliveries">
-          {hasDeadDeliveries.value && <span class="badge">failed</span>}
+          {hasDeadDeliveries.value && (
+            <span class="badge" title="Some deliveries failed">
+              !<span class="visually-hidden"> some failed</span>
+            </span>
+          )}
         </ViewLink>
       </ul>
       <div class="sidebar-search">

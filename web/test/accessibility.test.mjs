@@ -248,7 +248,7 @@ async function createViews() {
       name: 'details panel',
       url: at(sessions.routed),
       open: async (page) => {
-        await button(page, 'Details').click();
+        await button(page, 'Details (i)').click();
         await page.getByRole('link', { name: 'Mom' }).waitFor();
       },
       narrow: true,

@@ -162,7 +162,7 @@ test('two people are merged after a confirmation that names the sessions', async
 test('a session without a policy has details too, and a missing person is an error', async () => {
   const session = await server.createSession({ label: 'plain', message: 'hello' });
   await onPage(`#/s/${session.id}`, async (page) => {
-    await button(page, 'Details').click();
+    await button(page, 'Details (i)').click();
     await page.getByText('no policy').waitFor();
     await page.getByRole('link', { name: 'Deliveries of this session' }).click();
     await page.getByText('Only deliveries of').waitFor();
@@ -178,7 +178,7 @@ test('a failed delivery is marked, listed with its error and retried', async () 
   const session = await server.receive('irc', 'late', 'are you there');
   await until('it is dead', async () => (await deliveries('status=dead')).length === 1);
   await onPage('', async (page) => {
-    await page.getByRole('link', { name: 'Deliveries failed' }).waitFor();
+    await page.getByRole('link', { name: 'Deliveries ! some failed' }).waitFor();
     await page.keyboard.press('d');
     await page.getByRole('link', { name: 'Failed first' }).click();
     const first = page.locator('.delivery').first();
