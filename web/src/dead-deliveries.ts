@@ -13,7 +13,11 @@ export async function checkDeadDeliveries(): Promise<void> {
   if (page) hasDeadDeliveries.value = page.deliveries.length > 0;
 }
 
+let timer: ReturnType<typeof setInterval> | undefined;
+
+/** Called again after a login. */
 export function startDeadDeliveryCheck(): void {
   void checkDeadDeliveries();
-  setInterval(() => document.hidden || void checkDeadDeliveries(), CHECK_MS);
+  clearInterval(timer);
+  timer = setInterval(() => document.hidden || void checkDeadDeliveries(), CHECK_MS);
 }

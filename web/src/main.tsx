@@ -22,15 +22,12 @@ import './style.css';
 
 function App() {
   const current = route.value;
-  useEffect(() => {
-    void startSessionList();
-    startDeadDeliveryCheck();
-  }, []);
+  useEffect(start, []);
   useEffect(() => {
     const session = current.view === 'session' ? sessionsById.value.get(current.id) : null;
     document.title = session ? `${sessionName(session)} · ctx` : 'ctx';
   });
-  if (needsToken.value) return <Login onSuccess={() => void startSessionList()} />;
+  if (needsToken.value) return <Login onSuccess={start} />;
   return (
     <div class={`app ${current.view === 'list' ? 'shows-list' : 'shows-view'}`}>
       <a class="skip-link" href="#search" onClick={skipToSearch}>
@@ -41,6 +38,12 @@ function App() {
       <HelpDialog />
     </div>
   );
+}
+
+/** Also called after a login. */
+function start(): void {
+  void startSessionList();
+  startDeadDeliveryCheck();
 }
 
 function View() {
