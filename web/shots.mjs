@@ -4,14 +4,18 @@ import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
 import {
+  channelConfig,
   defaultProvider,
   DEMO,
   DEMO_CONFIG,
+  DM_POLICIES,
   launchBrowser,
   modelConfig,
   openPage,
   Server,
+  startChannel,
   startModel,
+  until,
   untilRow,
 } from './test/harness.mjs';
 
@@ -190,6 +194,68 @@ async function finishReview(server, { review, suspension }) {
   await server.send(review.id, 'Leave jitter out, and write the changelog line.');
 }
 
+/** Creates people, and deliveries of which one failed. Returns a session that was merged. */
+async function createPeople(server, channel) {
+  const add = async (entity, ...addresses) => {
+    const { id } = await server.api('POST', '/entities', entity);
+    for (const address of addresses)
+      await server.api('POST', `/entities/${id}/identities`, address);
+    return id;
+  };
+  await add({ name: 'Ada', owner: true }, { channel: 'irc', sender_id: 'ada' });
+  const mom = await add(
+    { name: 'Mom', relationship: 'family' },
+    { channel: 'irc', account_id: 'home', sender_id: 'mom' },
+    { channel: 'irc', sender_id: 'mom' },
+    { channel: 'telegram', sender_id: '5550142', verified: false },
+  );
+  const mama = await add({ name: 'Mama' }, { channel: 'irc', sender_id: 'mama' });
+  await add({ name: 'Mother', relationship: 'family' }, { channel: 'irc', sender_id: 'mother' });
+  await server.receive('irc', 'mom', 'When does the train leave on Friday?');
+  await server.receive('irc', 'mom', 'And the one back?');
+  await server.receive('irc', 'mother', 'Which platform was it?');
+  const merged = await server.receive('irc', 'mama', 'Did you book the train?');
+  await server.api('POST', '/entities/merge', { into: mom, from: mama });
+  const allDelivered = async () => {
+    const { deliveries } = await server.api('GET', '/outbox?status=delivered');
+    return deliveries.length === 4;
+  };
+  await until('the answers are delivered', allDelivered);
+  channel.status = 410;
+  await server.receive('irc', 'ada', 'Remind me of the backup tonight.');
+  await until('one is dead', async () => {
+    const { deliveries } = await server.api('GET', '/outbox?status=dead');
+    return deliveries.length === 1;
+  });
+  await server.receive('matrix', '@guest:example.org', 'Is anybody there?');
+  return merged;
+}
+
+async function shootChannels(browser, server, channel) {
+  const merged = await createPeople(server, channel);
+  const to = (hash) => `${server.url}/${hash}`;
+  await shoot(browser, 'people', to('#/people'), async (page) => {
+    await page.locator('.entity').nth(1).getByText('known-dm').first().waitFor();
+  });
+  await shoot(browser, 'merge', to('#/people'), async (page) => {
+    await page
+      .getByRole('button', { name: /^Merge/ })
+      .nth(1)
+      .click();
+    const choice = page.getByRole('dialog').getByRole('combobox');
+    await choice.selectOption({ label: 'Mother (person, irc mother)' });
+    await page.getByRole('dialog').locator('.lines').waitFor();
+  });
+  await shoot(browser, 'details', to(`#/s/${merged.id}`), async (page) => {
+    await page.locator('.row-footer').first().waitFor();
+    await page.getByTitle('Details (i)').click();
+    await page.getByRole('complementary').getByRole('link', { name: 'Mom' }).waitFor();
+  });
+  await shoot(browser, 'deliveries', to('#/deliveries'), async (page) =>
+    page.locator('.delivery').nth(5).waitFor(),
+  );
+}
+
 async function shoot(browser, name, url, act, sizes = ['wide', 'narrow']) {
   for (const size of sizes) {
     for (const colorScheme of ['light', 'dark']) {
@@ -216,9 +282,13 @@ await mkdir(outdir, { recursive: true });
 const model = await startModel(ANSWERS);
 const sonata = modelConfig('sonata', model.url, 'sonata-large');
 const server = await Server.start(DEMO_CONFIG + sonata + defaultProvider('sonata'));
+const channel = await startChannel(204);
+const channels = channelConfig('irc', channel.url);
+const channelServer = await Server.start(DEMO_CONFIG + channels, null, DM_POLICIES);
 const { server: tokenServer } = await Server.startWithToken('read');
 const browser = await launchBrowser();
 try {
+  await shootChannels(browser, channelServer, channel);
   const sessions = await createSessions(server);
   const to = (hash) => `${server.url}/${hash}`;
   await shoot(
@@ -268,7 +338,7 @@ try {
   });
   await shoot(browser, 'branches', to(`#/s/${sessions.review.id}`), async (page) => {
     await page.locator('.row-footer').first().waitFor();
-    await page.locator('.panel-button').last().click();
+    await page.getByTitle('Branches (b)').click();
     await page.locator('.tree-excerpt').filter({ hasText: 'jitter' }).first().waitFor();
   });
   await shoot(browser, 'compare', to('#/s/review/compare/review-jitter'), async (page) =>
@@ -321,6 +391,8 @@ try {
 } finally {
   await browser.close();
   await tokenServer.end();
+  await channelServer.end();
+  await channel.end();
   await server.end();
   await model.end();
 }

@@ -118,6 +118,16 @@ export interface Prompt {
   opened_at: string;
 }
 
+/** How a session came to receive messages from channels; all null for other sessions. */
+export interface Routing {
+  /** Id of the entity whose direct messages the session receives. */
+  entity: string | null;
+  /** The policy that created the session. */
+  policy: string | null;
+  /** Label of the session that receives the messages instead of this one. */
+  merged_into: string | null;
+}
+
 export interface Session {
   id: string;
   label: string;
@@ -138,6 +148,7 @@ export interface Session {
   suspensions: Suspension[];
   pending_prompt: Prompt | null;
   delivery: string;
+  routing: Routing;
   track_tasks: boolean;
   /** Number of messages in the inbox. */
   waiting: number;
@@ -145,6 +156,53 @@ export interface Session {
   seq: number;
   created_at: string;
   last_activity_at: string;
+}
+
+/** A person, agent or service that sends messages. */
+export interface Entity {
+  id: string;
+  name: string;
+  kind: string;
+  relationship: string | null;
+  owner: boolean;
+  merged_into: string | null;
+  identities: Identity[];
+}
+
+/** An address of an entity on a channel. */
+export interface Identity {
+  channel: string;
+  account_id: string | null;
+  sender_id: string;
+  verified: boolean;
+}
+
+export interface Alias {
+  alias: string;
+  reason: string;
+}
+
+/** A delivery to a channel. */
+export interface Delivery {
+  id: string;
+  session: string;
+  label: string;
+  kind: string;
+  status: 'pending' | 'delivered' | 'dead';
+  to: {
+    channel: string;
+    account_id: string | null;
+    peer_kind: string;
+    peer_id: string;
+    thread_id: string | null;
+  };
+  text: string;
+  attempts: number;
+  /** Null unless it is pending. */
+  next_attempt_at: string | null;
+  last_error: string | null;
+  created_at: string;
+  delivered_at: string | null;
 }
 
 export interface InboxItem {

@@ -16,6 +16,9 @@ const HANDLERS: Record<string, () => void> = {
   r: requestComposerFocus,
   t: () => togglePanel('task'),
   b: () => togglePanel('branches'),
+  i: () => togglePanel('details'),
+  p: () => navigate(hrefTo.people),
+  d: () => navigate(hrefTo.deliveries),
   '?': () => (isHelpOpen.value = true),
 };
 

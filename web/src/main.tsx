@@ -7,12 +7,12 @@ import { useEffect } from 'preact/hooks';
 import '@preact/signals';
 import 'dompurify';
 import { needsToken } from './api';
-import { CommitsView } from './commits-view';
-import { CompareView } from './compare-view';
+import { startDeadDeliveryCheck } from './dead-deliveries';
 import { HelpDialog } from './help-dialog';
 import { installKeyboardShortcuts } from './keyboard-shortcuts';
 import { Login } from './login';
 import { NewSession } from './new-session';
+import { OnDemand } from './on-demand';
 import { route } from './route';
 import { sessionName } from './session-display';
 import { isLoaded, sessionsById, startSessionList } from './session-list-store';
@@ -22,12 +22,12 @@ import './style.css';
 
 function App() {
   const current = route.value;
-  useEffect(() => void startSessionList(), []);
+  useEffect(start, []);
   useEffect(() => {
     const session = current.view === 'session' ? sessionsById.value.get(current.id) : null;
     document.title = session ? `${sessionName(session)} · ctx` : 'ctx';
   });
-  if (needsToken.value) return <Login onSuccess={() => void startSessionList()} />;
+  if (needsToken.value) return <Login onSuccess={start} />;
   return (
     <div class={`app ${current.view === 'list' ? 'shows-list' : 'shows-view'}`}>
       <a class="skip-link" href="#search" onClick={skipToSearch}>
@@ -40,15 +40,22 @@ function App() {
   );
 }
 
+/** Also called after a login. */
+function start(): void {
+  void startSessionList();
+  startDeadDeliveryCheck();
+}
+
 function View() {
   const current = route.value;
   switch (current.view) {
     case 'new':
       return <NewSession />;
     case 'commits':
-      return <CommitsView key={current.id} id={current.id} />;
     case 'compare':
-      return <CompareView id={current.id} other={current.other} />;
+    case 'people':
+    case 'deliveries':
+      return <OnDemand show={(more) => <more.View route={current} />} />;
     case 'session':
       return <SessionView key={current.id} id={current.id} turn={current.turn} />;
     case 'list':

@@ -19,8 +19,8 @@ effect(() => {
 export const nextTheme = () =>
   (theme.value = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length]!);
 
-export type Panel = 'task' | 'branches';
-const PANELS: Panel[] = ['task', 'branches'];
+export type Panel = 'task' | 'branches' | 'details';
+const PANELS: Panel[] = ['task', 'branches', 'details'];
 
 /** The panel that is open beside the transcript. */
 const storedPanel = localStorage.getItem('ctx.panel') as Panel | null;

@@ -6,13 +6,18 @@ export type Route =
   | { view: 'new' }
   | { view: 'session'; id: string; turn: string | null }
   | { view: 'compare'; id: string; other: string }
-  | { view: 'commits'; id: string | null };
+  | { view: 'commits'; id: string | null }
+  | { view: 'people'; id: string | null }
+  | { view: 'deliveries'; filter: string; session: string | null };
 
 function parseHash(hash: string): Route {
   const parts = hash.replace(/^#\/?/, '').split('/').map(decode);
   const [first, id, third, fourth] = parts;
   if (first === 'new') return { view: 'new' };
   if (first === 'commits') return { view: 'commits', id: id || null };
+  if (first === 'people') return { view: 'people', id: id || null };
+  if (first === 'deliveries')
+    return { view: 'deliveries', filter: id || 'all', session: third || null };
   if (first !== 's' || !id) return { view: 'list' };
   if (third === 'compare' && fourth) return { view: 'compare', id, other: fourth };
   return { view: 'session', id, turn: third === 'turn' && fourth ? fourth : null };
@@ -34,6 +39,12 @@ export const hrefTo = {
   newSession: '#/new',
   commits: '#/commits',
   commit: (id: string) => `#/commits/${id}`,
+  people: '#/people',
+  entity: (id: string) => `#/people/${id}`,
+  deliveries: '#/deliveries',
+  /** `session` limits the list to one session. */
+  deliveriesWith: (filter: string, session: string | null) =>
+    `#/deliveries/${filter}${session ? `/${encodeURIComponent(session)}` : ''}`,
   session: (id: string) => `#/s/${encodeURIComponent(id)}`,
   turn: (id: string, turn: string) => `#/s/${encodeURIComponent(id)}/turn/${turn}`,
   compare: (id: string, other: string) =>

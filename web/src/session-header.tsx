@@ -28,6 +28,16 @@ export function SessionHeader({ store, session }: Props) {
       <div class="header-name">
         <Title key={session.id} session={session} />
         <p class="hint header-details">
+          {session.routing.merged_into && (
+            <span>
+              <a
+                href={hrefTo.session(session.routing.merged_into)}
+                title={`Messages go to ${session.routing.merged_into}`}
+              >
+                merged
+              </a>
+            </span>
+          )}
           {customLabel(session) && <span>{customLabel(session)}</span>}
           <span>{session.project}</span>
           {session.working_dir && (
@@ -63,6 +73,12 @@ export function SessionHeader({ store, session }: Props) {
         <Icon name="tree" />
         <span class="wide-only">Branches</span>
       </button>
+      <IconButton
+        icon="info"
+        label="Details (i)"
+        aria-pressed={panel.value === 'details'}
+        onClick={() => togglePanel('details')}
+      />
       <CompactButton key={session.id} store={store} session={session} />
       <IconButton
         icon="archive"

@@ -3,22 +3,23 @@ import { signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { post, sessionPath, type ApiError } from './api';
 import type { Session } from './api-types';
-import { BranchesPanel } from './branches-panel';
 import { Composer, type OutgoingMessage } from './composer';
 import { connection } from './event-stream';
 import { IconButton } from './icon';
 import { Inbox } from './inbox';
+import { OnDemand } from './on-demand';
 import { panel } from './preferences';
 import { hrefTo } from './route';
 import { SessionHeader } from './session-header';
 import { SessionStore } from './session-store';
 import { Suspensions } from './suspensions';
 import { FinishedTask } from './task-actions';
-import { TaskPanel } from './task-panel';
 import { Transcript } from './transcript';
 
 /** The store of the session that is shown; used by the keyboard shortcuts. */
 export const currentStore = signal<SessionStore | null>(null);
+
+const PANEL_NAMES = { task: 'Task', branches: 'Branches', details: 'Details' };
 
 /** `turn` is the turn to scroll to. */
 export function SessionView({ id, turn }: { id: string; turn: string | null }) {
@@ -55,13 +56,9 @@ export function SessionView({ id, turn }: { id: string; turn: string | null }) {
         </p>
       </div>
       {panel.value && session && (
-        <aside class="panel" aria-label={panel.value === 'task' ? 'Task' : 'Branches'}>
+        <aside class="panel" aria-label={PANEL_NAMES[panel.value]}>
           <IconButton icon="close" label="Close panel" onClick={() => (panel.value = null)} />
-          {panel.value === 'task' ? (
-            <TaskPanel session={session} />
-          ) : (
-            <BranchesPanel session={session} />
-          )}
+          <OnDemand show={(more) => <more.Panel name={panel.value} session={session} />} />
         </aside>
       )}
     </main>

@@ -1,6 +1,8 @@
 // The sidebar: search, filters, the list of sessions, search results, connection state.
+import type { ComponentChildren } from 'preact';
 import type { SearchHit, Session } from './api-types';
 import { Chip } from './chip';
+import { hasDeadDeliveries } from './dead-deliveries';
 import { connection } from './event-stream';
 import { isHelpOpen } from './help-dialog';
 import { Icon, IconButton } from './icon';
@@ -26,9 +28,6 @@ export function Sidebar() {
           <span>ctx</span>
         </a>
         <span class="spacer" />
-        <a class="icon-button" href={hrefTo.commits} aria-label="Commits" title="Commits">
-          <Icon name="commit" />
-        </a>
         <IconButton
           icon={THEME_ICONS[theme.value]}
           label={`Theme: ${theme.value}`}
@@ -43,6 +42,17 @@ export function Sidebar() {
           <Icon name="plus" /> New
         </a>
       </header>
+      <ul class="views" aria-label="Views">
+        <ViewLink view="commits" text="Commits" />
+        <ViewLink view="people" text="People" />
+        <ViewLink view="deliveries" text="Deliveries">
+          {hasDeadDeliveries.value && (
+            <span class="badge" title="Some deliveries failed">
+              !<span class="visually-hidden"> some failed</span>
+            </span>
+          )}
+        </ViewLink>
+      </ul>
       <div class="sidebar-search">
         <label class="search-field">
           <Icon name="search" />
@@ -73,6 +83,24 @@ export function Sidebar() {
     </nav>
   );
 }
+
+interface ViewLinkProps {
+  view: 'commits' | 'people' | 'deliveries';
+  text: string;
+  children?: ComponentChildren;
+}
+
+const ViewLink = ({ view, text, children }: ViewLinkProps) => (
+  <li>
+    <a
+      class="toggle"
+      href={hrefTo[view]}
+      aria-current={route.value.view === view ? 'page' : undefined}
+    >
+      {text} {children}
+    </a>
+  </li>
+);
 
 function Filters() {
   const change = (set: () => void) => {

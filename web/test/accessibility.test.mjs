@@ -4,13 +4,16 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
 import {
+  channelConfig,
   defaultProvider,
   DEMO,
   DEMO_CONFIG,
+  DM_POLICIES,
   launchBrowser,
   modelConfig,
   PNG,
   Server,
+  startChannel,
   startModel,
   TIMEOUT_MS,
   untilRow,
@@ -38,12 +41,14 @@ fn main() {}
 const WIDE = { width: 1280, height: 860 };
 const NARROW = { width: 390, height: 844 };
 
-let browser, server, tokenServer, model;
+let browser, server, tokenServer, model, channel;
 before(async () => {
   model = await startModel();
   browser = await launchBrowser();
   const echo = modelConfig('echo', model.url, 'echo-1');
-  server = await Server.start(DEMO_CONFIG + echo + defaultProvider('echo'));
+  channel = await startChannel(410);
+  const config = DEMO_CONFIG + echo + defaultProvider('echo') + channelConfig('irc', channel.url);
+  server = await Server.start(config, null, DM_POLICIES);
   ({ server: tokenServer } = await Server.startWithToken('read'));
 });
 after(async () => {
@@ -51,6 +56,7 @@ after(async () => {
   await server?.end();
   await tokenServer?.end();
   await model?.end();
+  await channel?.end();
 });
 
 /** Creates the sessions that the views show. */
@@ -96,7 +102,17 @@ async function createSessions() {
   const inboxPath = `/sessions/${inbox.id}/messages`;
   await server.api('POST', inboxPath, { text: 'slow 2000', ...demo });
   await server.api('POST', inboxPath, { text: 'waits', queue_mode: 'queue', ...demo });
-  return { conversation, compacted, permission, decided, form, task, inbox };
+
+  const owner = { name: 'Mom', relationship: 'family', owner: true };
+  const mom = await server.api('POST', '/entities', owner);
+  const address = { channel: 'irc', sender_id: 'mom' };
+  await server.api('POST', `/entities/${mom.id}/identities`, address);
+  const claimed = { channel: 'sms', sender_id: '42', verified: false };
+  await server.api('POST', `/entities/${mom.id}/identities`, claimed);
+  await server.api('POST', '/entities', { name: 'Mama' });
+  const routed = await server.receive('irc', 'mom', 'hello');
+  await server.receive('matrix', 'stranger', 'hello');
+  return { routed, conversation, compacted, permission, decided, form, task, inbox };
 }
 
 /** All views. `narrow` views are also checked in a narrow window. */
@@ -206,6 +222,45 @@ async function createViews() {
       name: 'commits',
       url: `${server.url}/#/commits`,
       open: (page) => page.locator('.commit').first().waitFor(),
+    },
+    {
+      name: 'people',
+      url: `${server.url}/#/people`,
+      open: async (page) => {
+        await page.getByText('Add a person, agent or service').click();
+        await page.getByText('Link an address').first().click();
+        await button(page, 'Unlink irc mom').click();
+        await page.getByText('policy owner-dm').waitFor();
+      },
+      narrow: true,
+    },
+    {
+      name: 'merge dialog',
+      url: `${server.url}/#/people`,
+      open: async (page) => {
+        await button(page, 'Merge another one').first().click();
+        await page.getByRole('combobox').last().selectOption({ index: 1 });
+        await page.getByText('This cannot be undone.').waitFor();
+      },
+      narrow: true,
+    },
+    {
+      name: 'details panel',
+      url: at(sessions.routed),
+      open: async (page) => {
+        await button(page, 'Details (i)').click();
+        await page.getByRole('link', { name: 'Mom' }).waitFor();
+      },
+      narrow: true,
+    },
+    {
+      name: 'deliveries',
+      url: `${server.url}/#/deliveries`,
+      open: async (page) => {
+        await button(page, 'Retry').waitFor();
+        await page.getByText('no_channel').waitFor();
+      },
+      narrow: true,
     },
     {
       name: 'help',

@@ -43,6 +43,25 @@ export const modelConfig = (id, url, model, more = '') =>
 
 export const defaultProvider = (id) => `[defaults]\nprovider = "${id}"\n`;
 
+/** Name of the environment variable with the secret of the channels. */
+const CHANNEL_SECRET = 'CHANNEL_SECRET';
+
+export const channelConfig = (name, url) =>
+  `[channels.${name}]\nurl = "${url}"\nsecret_env = "${CHANNEL_SECRET}"\n`;
+
+/** Policies that admit direct messages: of known senders and owners, and of unknown ones. */
+export const DM_POLICIES = `policies:
+  - name: owner-dm
+    match: {principal: {type: owner}, delivery: {peer_kind: dm}}
+    session: {key: "dm:{principal.entity_id}"}
+  - name: known-dm
+    match: {principal: {type: known}, delivery: {peer_kind: dm}}
+    session: {key: "dm:{principal.entity_id}"}
+  - name: unknown-dm
+    match: {principal: {type: unknown}, delivery: {peer_kind: dm}}
+    session: {key: "dm:{delivery.channel}:{delivery.sender_id}"}
+`;
+
 export class Server {
   constructor(dir, host = '127.0.0.1') {
     this.dir = dir;
@@ -51,11 +70,13 @@ export class Server {
     this.port = 0;
   }
 
-  /** `fill` are the options of `ctx bench fill`, which creates a long session. */
-  static async start(config = '', fill = null) {
+  /** `fill` are the options of `ctx bench fill`, which creates a long session. `policies` is the
+   * content of policies.yaml. */
+  static async start(config = '', fill = null, policies = '') {
     const dir = await mkdtemp(join(tmpdir(), 'ctx-page-'));
     await mkdir(join(dir, 'data'));
     if (config) await writeFile(join(dir, 'data/ctx.toml'), config);
+    if (policies) await writeFile(join(dir, 'data/policies.yaml'), policies);
     const server = new Server(dir);
     if (fill) {
       server.runCtx('bench', 'fill', JSON.stringify({ dir: join(dir, 'data'), ...fill }));
@@ -89,6 +110,7 @@ export class Server {
       HOME: this.dir,
       CTX_DATA: join(this.dir, 'data'),
       CTX_LOG: 'error',
+      [CHANNEL_SECRET]: 'secret of the tests',
       PATH: process.env.PATH,
     };
   }
@@ -153,6 +175,13 @@ export class Server {
     return this.api('POST', path, { text, ...more }, { prefer: 'wait=10' });
   }
 
+  /** Sends a direct message from a channel, waits for its answer, and returns the session. */
+  async receive(channel, sender_id, text) {
+    const body = { channel, sender_id, text };
+    const { session } = await this.api('POST', '/inbound', body);
+    return this.untilState(session, 'idle');
+  }
+
   /** Waits until the session has this state. */
   untilState(session, state) {
     return until(`state ${state}`, async () => {
@@ -195,6 +224,21 @@ export async function startModel(answers = {}) {
     url: `http://127.0.0.1:${server.address().port}/v1`,
     end: () => new Promise((resolve) => server.close(resolve)),
   };
+}
+
+/** The receiver of a channel. It answers with `status`, which a test can change. */
+export async function startChannel(status) {
+  const channel = { status, received: [] };
+  const server = createServer(async (request, response) => {
+    let body = '';
+    for await (const chunk of request) body += chunk;
+    channel.received.push(JSON.parse(body));
+    response.writeHead(channel.status).end();
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  channel.url = `http://127.0.0.1:${server.address().port}/`;
+  channel.end = () => new Promise((resolve) => server.close(resolve));
+  return channel;
 }
 
 function answerTo(messages, answers) {
