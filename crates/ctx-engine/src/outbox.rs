@@ -106,7 +106,7 @@ impl Outbox<'_> {
         Ok(self.shown(outgoing))
     }
 
-    /// A row that waits for the configuration of its channel says so.
+    /// A row that waits for the configuration of its channel has this as its last error.
     fn shown(self, outgoing: Outgoing) -> Outgoing {
         let Some(courier) = self.engine.courier() else { return outgoing };
         let waits = outgoing.status == Status::Pending

@@ -19,7 +19,7 @@ use crate::{Error, Store, Write};
 /// A rule whose reply type is hidden.
 pub trait Transition: Any + Send {
     /// Runs the rule on the rows that the transaction read; `None` where there is no such session.
-    /// `routed` tells how the session of a message from a channel was found.
+    /// `routed` is how the session of a message from a channel was found.
     /// It may run more than once and must decide the same each time; the reply of the last run
     /// counts.
     ///

@@ -334,7 +334,7 @@ impl<'a> PromptTurn<'a> {
         };
         match request.offer_of_kind("reject_once") {
             _ if permitted => self.ask_user(request).await,
-            // The policies decide; nobody is asked.
+            // The policies have decided, so the user is not asked.
             Some(reject) => {
                 let reject = reject.to_owned();
                 self.answer(request, &reject).await;

@@ -16,8 +16,11 @@ use super::{ServeOptions, Shared};
 
 /// Path prefixes that need a token. The web page and the health probes do not.
 const PROTECTED: [&str; 3] = ["/api", "/metrics", "/mcp"];
-/// The only route whose DELETE needs the scope `admin`: it cannot be undone.
+/// A DELETE on this route needs the scope `admin`: it cannot be undone.
 const SESSION_ROUTE: &str = "/api/sessions/{id}";
+/// Prefixes of routes on which every change needs the scope `admin`: it decides who a sender is and
+/// which session receives the messages. The token of an adapter must not do that.
+const IDENTITY_ROUTES: [&str; 2] = ["/api/entities", "/api/aliases"];
 /// Longer tokens are rejected without hashing them.
 const TOKEN_MAX_BYTES: usize = 256;
 /// Interval at which an event stream checks that its token was not revoked.
@@ -130,6 +133,7 @@ fn needed_scope(method: &Method, route: &str) -> Scope {
     match *method {
         Method::GET | Method::HEAD | Method::OPTIONS => Scope::Read,
         Method::DELETE if route == SESSION_ROUTE => Scope::Admin,
+        _ if IDENTITY_ROUTES.iter().any(|prefix| route.starts_with(prefix)) => Scope::Admin,
         _ => Scope::Write,
     }
 }
@@ -171,6 +175,11 @@ mod tests {
             (Method::POST, "/api/sessions", Scope::Write),
             (Method::DELETE, "/api/sessions/{id}/inbox/{item}", Scope::Write),
             (Method::DELETE, SESSION_ROUTE, Scope::Admin),
+            (Method::POST, "/api/inbound", Scope::Write),
+            (Method::GET, "/api/entities/{id}", Scope::Read),
+            (Method::POST, "/api/entities/{id}/identities", Scope::Admin),
+            (Method::POST, "/api/entities/merge", Scope::Admin),
+            (Method::DELETE, "/api/aliases/{alias}", Scope::Admin),
         ];
         for (method, route, scope) in table {
             assert_eq!(needed_scope(&method, route), scope, "{method} {route}");

@@ -36,6 +36,7 @@ pub(super) struct EntityPatchBody {
     /// `person`, `agent` or `service`
     #[schema(value_type = Option<String>)]
     kind: Option<EntityKind>,
+    /// An empty text removes it
     relationship: Option<String>,
     owner: Option<bool>,
 }
@@ -191,7 +192,9 @@ pub(super) async fn update(
     let new = NewEntity {
         name: body.name.unwrap_or(entity.name),
         kind: body.kind.unwrap_or(entity.kind),
-        relationship: body.relationship.or(entity.relationship),
+        relationship: body
+            .relationship
+            .map_or(entity.relationship, |text| Some(text).filter(|text| !text.is_empty())),
         owner: body.owner.unwrap_or(entity.owner),
     };
     let entity = state.engine.entities().update(entity.id, new).await?;

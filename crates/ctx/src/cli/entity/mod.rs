@@ -36,8 +36,9 @@ pub(super) enum Verb {
     Edit(edit::Args),
     /// Link an address on a channel to an entity
     ///
-    /// From then on, direct messages of the address go to the session of the entity. A session that
-    /// the address has already goes on as that session.
+    /// From then on, direct messages of the address go to the session of the entity. If the address
+    /// has a session and the entity has none, the session of the address becomes that of the
+    /// entity.
     Link(link::Args),
     /// Remove the link of an address to an entity
     Unlink(unlink::Args),
