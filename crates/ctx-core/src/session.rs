@@ -131,7 +131,8 @@ pub struct Session {
     /// The tools that the sender of the newest message with rights permits. They apply to runs
     /// that no person started.
     pub tool_rights: Vec<ToolRights>,
-    /// The envelope of the newest message from a channel. Answers to reports of workers go there.
+    /// The envelope of the newest message of a person, if it came from a channel. Answers to
+    /// reports of workers go there.
     pub envelope: Option<Envelope>,
     /// Settings of the agent, such as mode or effort.
     pub options: BTreeMap<String, String>,

@@ -118,7 +118,7 @@ pub(super) fn accept_message(
     let mut changes = SessionChanges::new(view, invocation);
     before.into_iter().for_each(|change| changes.push(change));
     let item = item(&changes, submit, run_host)?;
-    if item.source == Source::Human && item.overrides.envelope.is_some() {
+    if item.source == Source::Human {
         changes.session.envelope.clone_from(&item.overrides.envelope);
     }
     if let Some(rights) = &item.overrides.rights {

@@ -86,6 +86,13 @@ async fn a_worker_has_no_more_rights_than_its_manager_and_its_result_reaches_the
     let sent = sent().await;
     assert!(sent.iter().all(|sent| sent.outgoing.to.peer_id == "mom"), "{sent:#?}");
     assert!(sent.iter().all(|sent| sent.outgoing.kind == Kind::Reply), "{sent:#?}");
+    // What a client of this machine delegates in the same session is not sent to the channel.
+    let before = sent.len();
+    bench.say(&label, "dispatch: paint the hull").await;
+    quiet(&bench, &label).await;
+    let query = OutboxQuery { limit: 9, ..OutboxQuery::default() };
+    let after = bench.engine.outbox().list(&query).await.expect("there");
+    assert_eq!(after.len(), before, "{after:#?}");
 }
 
 #[tokio::test]

@@ -326,3 +326,36 @@ pub(crate) async fn two_concurrent_merges_leave_one_entity(backend: &impl Backen
     ];
     assert_eq!(labels[0], labels[1]);
 }
+
+pub(crate) async fn messages_during_a_merge_are_in_one_of_the_two_sessions(backend: &impl Backend) {
+    let (store, other) = (backend.open().await, backend.open().await);
+    let (mom, mother) = (entity(1, "Mom"), entity(2, "Mother"));
+    for (entity, channel) in [(&mom, "irc"), (&mother, "mail")] {
+        store.put_entity(entity).await.expect("stored");
+        store.link_identity(&link(entity, channel, "mom", 3)).await.expect("linked");
+    }
+    let short = talk(&store, "irc", "mom", 1, 10).await;
+    let long = talk(&store, "mail", "mom", 2, 20).await;
+    let messages = (0..40).map(|n| {
+        let store = if n % 2 == 0 { &store } else { &other };
+        let channel = if n % 4 < 2 { "irc" } else { "mail" };
+        async move { receive(store, envelope(channel, "mom"), &format!("m{n}"), 30).await }
+    });
+    let merge = store.merge_entities(mom.id, mother.id, at(30));
+    let (received, merged) = tokio::join!(futures_join(messages), merge);
+    merged.expect("merged");
+    let mut counts = [0, 0];
+    for found in received {
+        let found = found.expect("in");
+        assert!(found == short || found == long, "{found}");
+        counts[usize::from(found == long)] += 1;
+    }
+    let stored = |label: String| {
+        let store = &store;
+        async move { SessionWriter::of(store, &label).view().await.inbox.len() }
+    };
+    let now = [stored(format!("{short}~merged")).await, stored(long.clone()).await];
+    assert_eq!(now, counts, "each message is where it was accepted");
+    let later = receive(&store, envelope("irc", "mom"), "later", 40).await;
+    assert_eq!(later.expect("in"), long);
+}

@@ -90,6 +90,7 @@ macro_rules! conformance {
                     an_alias_names_a_session_and_never_another_alias
                     fifty_first_messages_during_a_link_reach_one_session
                     two_concurrent_merges_leave_one_entity
+                    messages_during_a_merge_are_in_one_of_the_two_sessions
                 }
                 schedules {
                     a_schedule_is_first_seen_once
