@@ -141,4 +141,5 @@ def handler(channel):
 def text_of(delivery):
     """The text for a person. A permission or a question is answered by a message with one of its options."""
     options = " | ".join(option["label"] for option in delivery.get("options", []))
-    return delivery["text"] + (f"\n[answer: {options}]" if options else "")
+    who = "" if delivery.get("may_answer", True) else " by a person with the right to approve"
+    return delivery["text"] + (f"\n[answer{who}: {options}]" if options else "")

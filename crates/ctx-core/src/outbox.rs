@@ -263,6 +263,10 @@ pub struct Body {
     /// The question of a permission or question. It is also the end of the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
+    /// Whether the sender of the messages may answer it. A permission needs the right to
+    /// approve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub may_answer: Option<bool>,
 }
 
 impl Body {

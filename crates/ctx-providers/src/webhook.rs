@@ -190,6 +190,7 @@ fn document(outgoing: &Outgoing) -> Value {
     if let Some(suspension_id) = body.suspension_id {
         document["suspension_id"] = json!(suspension_id);
         document["options"] = json!(body.options);
+        document["may_answer"] = json!(body.may_answer);
     }
     document
 }

@@ -110,12 +110,19 @@ impl SessionChanges<'_> {
         if asked.is_empty() || recipients.is_empty() {
             return;
         }
+        let may_approve = |id: &MessageId| {
+            let mut items = self.inbox.iter().filter(|item| item.message_id == *id);
+            items.any(|item| item.overrides.rights.as_ref().is_none_or(|rights| rights.approve))
+        };
+        let approvers: Vec<bool> =
+            recipients.iter().map(|(_, messages)| messages.iter().any(may_approve)).collect();
         let spoken = Spoken::of(&draft.messages, run.replies.sent_until);
         let mut before = spoken.text.as_str();
         for (kind, suspension) in asked {
             let question = suspension.question();
-            for (to, message_ids) in &recipients {
+            for ((to, message_ids), may_approve) in recipients.iter().zip(&approvers) {
                 let body = Body {
+                    may_answer: Some(*may_approve || kind != Kind::Permission),
                     text: joined(before, &question),
                     message_ids: message_ids.clone(),
                     suspension_id: Some(suspension.id),

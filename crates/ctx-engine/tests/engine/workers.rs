@@ -74,8 +74,9 @@ pub(crate) fn bench() -> Harness {
 /// The only worker of a session, once both are idle and no report is pending.
 pub(crate) async fn quiet(bench: &Harness, manager: &str) -> Info {
     until("quiet", async || {
+        // In this order: a report that was delivered in between is still in the inbox or its run.
+        let workers = bench.engine.sessions().workers(manager).await.expect("there");
         let manager = bench.engine.sessions().get(manager).await.expect("there");
-        let workers = bench.engine.sessions().workers(&manager.session.label).await.expect("there");
         let idle = |state: Activity| state == Activity::Idle;
         idle(manager.session.state)
             && manager.inbox.is_empty()

@@ -19,6 +19,7 @@ use super::{Shared, message_content};
 
 /// At least one character that is not white space, and no NUL.
 const NOT_BLANK: &str = r"^[^\x00]*[^\s\x00][^\x00]*$";
+const EMPTY_OR_NOT_BLANK: &str = r"^([^\x00]*[^\s\x00][^\x00]*)?$";
 /// Printable characters without leading or trailing white space.
 const LABEL: &str = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$";
 const ULID: &str = "^[0-7][0-9A-HJKMNP-TV-Z]{25}$";
@@ -188,6 +189,13 @@ fn limit_body(name: &str, schema: &mut Value, providers: &Providers) {
             }
             ("AnswerBody", "choice") => {
                 json!({"type": "string", "enum": ["continue", "start_fresh"]})
+            }
+            // An empty text removes the relationship.
+            ("EntityPatchBody", "relationship") => {
+                let mut text = channel_text(json!(["string", "null"]));
+                text["minLength"] = json!(0);
+                text["pattern"] = json!(EMPTY_OR_NOT_BLANK);
+                text
             }
             ("InboundBody", "channel" | "sender_id")
             | ("IdentityBody", "channel" | "sender_id")

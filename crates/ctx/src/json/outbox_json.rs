@@ -51,6 +51,8 @@ pub(crate) struct Outgoing {
     /// The offered answers of a permission or question
     options: Vec<OutgoingOption>,
     question: Option<String>,
+    /// Whether the sender of the messages may answer the permission or question
+    may_answer: Option<bool>,
     attempts: u64,
     /// Null unless it is pending
     next_attempt_at: Option<String>,
@@ -79,6 +81,7 @@ impl Outgoing {
             suspension_id: optional_string(&body.suspension_id),
             options: body.options.iter().map(option).collect(),
             question: body.question.clone(),
+            may_answer: body.may_answer,
             attempts: outgoing.attempts,
             next_attempt_at: pending.then(|| outgoing.next_attempt_at.to_string()),
             last_error: outgoing.last_error.clone(),

@@ -393,6 +393,12 @@ fn only_a_sender_with_the_right_answers_a_permission_from_a_channel() {
     let session = text_of(&received["session"]);
     let asked = stage.suspensions(session);
     let answer = json!({"suspension_id": asked[0]["id"], "choice": "1"});
+    let sent = stage.client.read("/api/outbox")["deliveries"][0].clone();
+    assert_eq!(
+        (&sent["kind"], &sent["may_answer"]),
+        (&json!("permission"), &json!(false)),
+        "{sent}"
+    );
     from("guest", answer.clone()).refuses(403, "approval_denied");
     from("boss", json!({"suspension_id": asked[0]["id"], "choice": "no such"}))
         .refuses(422, "bad_answer");
