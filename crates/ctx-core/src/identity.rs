@@ -12,6 +12,8 @@ use crate::time::Timestamp;
 
 /// Maximum length of each text of an envelope and of an identity.
 pub const FIELD_MAX_BYTES: usize = 255;
+/// Maximum number of identities of one entity.
+pub const IDENTITIES_MAX: usize = 1000;
 
 /// What an entity is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -40,6 +42,18 @@ pub struct Entity {
     pub created_at: Timestamp,
 }
 
+impl Entity {
+    /// The entity, unless it was merged into another one.
+    ///
+    /// Fails with the other one.
+    pub fn unmerged(self) -> Result<Self, Refusal> {
+        match self.merged_into {
+            Some(into) => Err(Refusal::EntityMerged { into }),
+            None => Ok(self),
+        }
+    }
+}
+
 /// An address on a channel. At most one entity has it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the other fields are named after what they hold")]
@@ -63,6 +77,23 @@ pub struct Identity {
     pub verified: bool,
     #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub linked_at: Timestamp,
+}
+
+impl Identity {
+    /// Checks that the address can be linked. `known` is the link that it has, `count` the number
+    /// of identities of the entity. A link that is only claimed gives way to another one.
+    ///
+    /// Fails if another entity has a verified link, or the entity has too many identities.
+    pub fn check_link(&self, known: Option<&Self>, count: usize) -> Result<(), Refusal> {
+        match known {
+            Some(known) if known.entity == self.entity => Ok(()),
+            Some(known) if known.verified => Err(Refusal::IdentityLinked { entity: known.entity }),
+            _ if count >= IDENTITIES_MAX => {
+                Err(Refusal::TooMany { what: "identities", count: count + 1, max: IDENTITIES_MAX })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The type of a principal.
@@ -280,6 +311,33 @@ mod tests {
             assert_eq!(check_field("name", text), Err(Refusal::BadText { what: "name", why }));
         }
         assert_eq!(check_field("name", &long[1..]), Ok(()));
+    }
+
+    #[test]
+    fn a_verified_link_belongs_to_one_entity_and_a_claim_gives_way() {
+        let identity = |entity, verified| Identity {
+            address: Address {
+                channel: "irc".to_owned(),
+                account_id: None,
+                sender_id: "mom".to_owned(),
+            },
+            entity: EntityId(ulid::Ulid(entity)),
+            verified,
+            linked_at: Timestamp(0),
+        };
+        let linked = Refusal::IdentityLinked { entity: EntityId(ulid::Ulid(2)) };
+        let max = IDENTITIES_MAX;
+        let too_many = Refusal::TooMany { what: "identities", count: max + 1, max };
+        for (known, count, expected) in [
+            (None, 0, Ok(())),
+            (None, max, Err(too_many)),
+            (Some(identity(1, true)), max, Ok(())),
+            (Some(identity(1, false)), 1, Ok(())),
+            (Some(identity(2, false)), 1, Ok(())),
+            (Some(identity(2, true)), 1, Err(linked)),
+        ] {
+            assert_eq!(identity(1, true).check_link(known.as_ref(), count), expected, "{known:?}");
+        }
     }
 
     proptest! {

@@ -27,7 +27,7 @@ pub enum Found {
     Alias,
     /// It is the session of a channel of the entity. The label becomes an alias of it.
     Promotion,
-    /// There is none; it is created.
+    /// No session exists. It is created.
     Nothing,
 }
 

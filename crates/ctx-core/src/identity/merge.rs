@@ -1,6 +1,8 @@
 //! Which session receives the messages of two entities after they were merged (R138–R140).
 
 use crate::id::EntityId;
+use crate::identity::Entity;
+use crate::refusal::Refusal;
 use crate::time::Timestamp;
 
 /// The end of the label of a session that was merged into another one.
@@ -27,6 +29,17 @@ pub struct MergedSessions {
     /// The labels that become aliases of the primary session. Their sessions keep their history
     /// under another label.
     pub others: Vec<String>,
+}
+
+/// The entity that stays after a merge. It owns the store if one of the two did.
+///
+/// Fails if one of them was merged before, or both are the same.
+pub fn merged_entity(into: Entity, from: Entity) -> Result<Entity, Refusal> {
+    if into.id == from.id {
+        return Err(Refusal::SameEntity);
+    }
+    let (into, from) = (into.unmerged()?, from.unmerged()?);
+    Ok(Entity { owner: into.owner || from.owner, ..into })
 }
 
 /// Plans the merge of two entities. The sessions that the entities' keys lead to compete; an entity

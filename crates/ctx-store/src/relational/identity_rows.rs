@@ -4,11 +4,10 @@
 use ctx_core::alias::{Alias, Reason};
 use ctx_core::decide::Event;
 use ctx_core::id::EntityId;
-use ctx_core::identity::merge::{OwnedSession, merged_labels, plan};
+use ctx_core::identity::merge::{OwnedSession, merged_entity, merged_labels, plan};
 use ctx_core::identity::{Address, Entity, Envelope, Identity, Principal};
 use ctx_core::refusal::Refusal;
 use ctx_core::routing::{Found, Inbound, Routed};
-use ctx_core::session::is_valid_label;
 use ctx_core::time::Timestamp;
 
 use crate::driver::{Db, Row, Tx, args, limit_arg};
@@ -63,13 +62,13 @@ pub(crate) fn entity(db: &dyn Db, id: EntityId) -> Result<Option<Entity>, Error>
     db.row(select_entity!("WHERE id = ?1"), args![&id.to_string()], entity_row)
 }
 
+fn stored(db: &dyn Db, id: EntityId) -> Result<Entity, Error> {
+    Ok(entity(db, id)?.ok_or(Refusal::NoEntity)?)
+}
+
 /// An entity that exists and was not merged.
 fn present(db: &dyn Db, id: EntityId) -> Result<Entity, Error> {
-    let found = entity(db, id)?.ok_or(Refusal::NoEntity)?;
-    match found.merged_into {
-        Some(into) => Err(Refusal::EntityMerged { into }.into()),
-        None => Ok(found),
-    }
+    Ok(stored(db, id)?.unmerged()?)
 }
 
 /// The first two entities with a name that were not merged.
@@ -143,18 +142,10 @@ pub(crate) fn identities(db: &dyn Db, entity: EntityId) -> Result<Vec<Identity>,
 pub(crate) fn link(tx: &mut dyn Tx, new: &Identity) -> Result<Identity, Error> {
     let (db, key): (&dyn Db, _) = (tx, new.address.key());
     present(db, new.entity)?;
-    let known = identity(db, &key)?;
-    if let Some(other) = known.as_ref().filter(|known| known.entity != new.entity && known.verified)
-    {
-        return Err(Refusal::IdentityLinked { entity: other.entity }.into());
-    }
     let count = db
         .int("SELECT COUNT(*) FROM identities WHERE entity = ?1", args![&new.entity.to_string()])?;
-    if count.unwrap_or(0) >= PAGE_MAX as i64 {
-        return Err(
-            Refusal::TooMany { what: "identities", count: PAGE_MAX + 1, max: PAGE_MAX }.into()
-        );
-    }
+    let count = usize::try_from(count.unwrap_or(0)).unwrap_or(usize::MAX);
+    new.check_link(identity(db, &key)?.as_ref(), count)?;
     tx.execute(
         "INSERT INTO identities(key, channel, account_id, sender_id, entity, verified, linked_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
@@ -292,18 +283,8 @@ pub(crate) fn add_alias(
 ) -> Result<Alias, Error> {
     let db: &dyn Db = tx;
     let found = session_rows::find(db, session)?.ok_or(Refusal::NoSession)?;
-    if !is_valid_label(alias) {
-        return Err(Refusal::BadLabel { label: alias.chars().take(80).collect() }.into());
-    }
-    if session_rows::is_label_taken(db, alias)? {
-        return Err(Refusal::LabelInUse { label: alias.to_owned() }.into());
-    }
-    let new = Alias {
-        alias: alias.to_owned(),
-        session_label: found.session.label,
-        reason: Reason::Manual,
-        created_at: now,
-    };
+    let is_taken = session_rows::is_label_taken(db, alias)?;
+    let new = Alias::manual(alias, &found.session.label, is_taken, now)?;
     insert_alias(tx, &new)?;
     Ok(new)
 }
@@ -348,11 +329,8 @@ pub(crate) fn merge(
     from: EntityId,
     now: Timestamp,
 ) -> Result<Entity, Error> {
-    if into == from {
-        return Err(Refusal::SameEntity.into());
-    }
     let db: &dyn Db = tx;
-    let (kept, merged) = (present(db, into)?, present(db, from)?);
+    let kept = merged_entity(stored(db, into)?, stored(db, from)?)?;
     let mut sessions = owned_sessions(db, into)?;
     sessions.extend(owned_sessions(db, from)?);
     let plans = plan(&sessions);
@@ -371,8 +349,7 @@ pub(crate) fn merge(
     tx.execute("UPDATE identities SET entity = ?1 WHERE entity = ?2", args![&into_id, &from_id])?;
     tx.execute("UPDATE sessions SET entity = ?1 WHERE entity = ?2", args![&into_id, &from_id])?;
     tx.execute("UPDATE entities SET merged_into = ?1 WHERE id = ?2", args![&into_id, &from_id])?;
-    let owner = kept.owner || merged.owner;
-    tx.execute("UPDATE entities SET owner = ?2 WHERE id = ?1", args![&into_id, owner])?;
+    tx.execute("UPDATE entities SET owner = ?2 WHERE id = ?1", args![&into_id, kept.owner])?;
     for merged in &plans {
         tx.execute(
             "UPDATE sessions SET entity = ?2 WHERE label = ?1",
@@ -382,7 +359,7 @@ pub(crate) fn merge(
     for (label, new_label, primary) in renames {
         rename(tx, label, &new_label, primary, now)?;
     }
-    Ok(Entity { owner, ..kept })
+    Ok(kept)
 }
 
 /// The sessions that compete for the messages of an entity.
