@@ -1,10 +1,12 @@
-//! Reading and recording take the same time in a long task as in a short one.
-
-use std::time::{Duration, Instant};
+//! Reading and recording transfer as many bytes in a long task as in a short one.
 
 use ctx_engine::{Engine, Options, truncate_log};
 
+use crate::harness::PROGRAM;
 use crate::harness::repo::Repo;
+
+/// More than the deeper indexes of a long task, and far less than its 10,000 steps.
+const STEPS_NOT_READ: u64 = 256 * 1024;
 
 /// Adds notes to the open task, a step each, through the library: a process for each note would
 /// take minutes.
@@ -29,20 +31,19 @@ pub(crate) fn add_notes(repo: &Repo, count: usize) {
     });
 }
 
-fn timed(repo: &Repo, arguments: &[&str]) -> Duration {
-    let started = Instant::now();
-    assert!(repo.run(arguments).status.success());
-    started.elapsed()
-}
-
-/// The fastest of many runs in each project, which is the time of the work itself. The runs
-/// alternate, so that other load on the machine slows both.
-fn quickest(one: &Repo, other: &Repo, arguments: &[&str]) -> (Duration, Duration) {
-    let runs: Vec<(Duration, Duration)> =
-        (0..20).map(|_| (timed(one, arguments), timed(other, arguments))).collect();
-    let least =
-        |of: fn(&(Duration, Duration)) -> Duration| runs.iter().map(of).min().expect("twenty runs");
-    (least(|run| run.0), least(|run| run.1))
+/// The bytes that a verb reads and writes. The kernel adds the counters of an ended child to those
+/// of the shell that waited for it.
+fn transferred(repo: &Repo, arguments: &[&str]) -> u64 {
+    let mut shell = repo.foreign("sh");
+    shell.args(["-c", r#""$@" > verb.out || exit 1; cat /proc/$$/io"#, "sh", PROGRAM]);
+    let output = shell.args(arguments).output().expect("a shell");
+    let counters = String::from_utf8(output.stdout).expect("counters");
+    assert!(output.status.success(), "{arguments:?}: {counters}");
+    let counter = |name: &str| -> u64 {
+        let line = counters.lines().find_map(|line| line.strip_prefix(name)).expect("a counter");
+        line.trim().parse().expect("a number")
+    };
+    counter("rchar:") + counter("wchar:")
 }
 
 #[test]
@@ -62,12 +63,16 @@ fn reading_and_recording_do_not_walk_the_chain_of_steps() {
     for verb in
         [&["stage", "status"][..], &["status"], &["stage", "flush"], &["stage", "note", "one more"]]
     {
-        let (little, much) = quickest(&short, &long, verb);
+        let (little, much) = (transferred(&short, verb), transferred(&long, verb));
         assert!(
-            much < 2 * little,
-            "{verb:?} took {little:?} with 10 steps and {much:?} with 10,000"
+            much < little + STEPS_NOT_READ,
+            "{verb:?} transfers {little} bytes with 10 steps and {much} with 10,000"
         );
     }
+    // The counters would show a walk: an export reads every step.
+    let file = long.beside("all.bundle");
+    let export = ["stage", "export", "-o", file.to_str().expect("a path")];
+    assert!(transferred(&long, &export) > 4 * STEPS_NOT_READ);
     long.assert_whole();
 }
 

@@ -18,9 +18,7 @@ fn the_server_announces_its_address_and_creates_its_store() {
         json!(server.dir.path().join("data").canonicalize().expect("a directory"))
     );
     assert_eq!(server.announced["version"], env!("CARGO_PKG_VERSION"));
-    let began = Instant::now();
     assert_eq!(server.get("/healthz").is(200)["status"], "ok");
-    assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
     server.wait_until_ready();
 }
 
