@@ -10,6 +10,7 @@
 //! - a message of the user without an answer, and a partial answer, is followed by a mark that says
 //!   why; two messages of the user have a mark between them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::image::Format;
@@ -108,33 +109,38 @@ impl Projection {
 /// Makes roles alternate, for models that require it: the first message is one of the user,
 /// consecutive messages of one role are merged, and the last message is not one of the model. The
 /// input is the result of [`project`]. Merged messages of the user have a mark between them.
-pub fn alternate(messages: Vec<Message>) -> Vec<Message> {
-    let mut out: Vec<Message> = Vec::new();
-    for mut message in messages {
-        if message.role == Role::System {
-            message.role = Role::User;
-        }
+pub fn alternate(messages: &[Message]) -> Vec<Alternating<'_>> {
+    let mut out: Vec<Alternating<'_>> = Vec::with_capacity(messages.len() + 1);
+    for message in messages {
+        let role = if message.role == Role::System { Role::User } else { message.role };
+        let parts = message.content.iter().map(Cow::Borrowed);
         match out.last_mut() {
-            Some(last) if last.role == message.role => {
-                let boundary = [last.content.last(), message.content.first()];
+            Some(last) if last.role == role => {
+                let boundary = [last.parts.last().map(Cow::as_ref), message.content.first()];
                 let marked = boundary.into_iter().flatten().any(marks::is_mark_part);
-                if message.role == Role::User && !marked {
-                    last.content.push(Part::Text { text: NEXT_MESSAGE.to_owned() });
+                if role == Role::User && !marked {
+                    last.parts.push(text_part(NEXT_MESSAGE));
                 }
-                last.content.append(&mut message.content);
+                last.parts.extend(parts);
+                continue;
             }
-            None if message.role != Role::User => {
-                out.push(note(&message, BEGINNING));
-                out.push(message);
-            }
-            _ => out.push(message),
+            None if role != Role::User => out.push(note(BEGINNING)),
+            _ => {}
         }
+        out.push(Alternating { role, parts: parts.collect() });
     }
-    if let Some(last) = out.last().filter(|last| last.role == Role::Assistant) {
-        let note = note(last, CONTINUE_TEXT);
-        out.push(note);
+    if out.last().is_some_and(|last| last.role == Role::Assistant) {
+        out.push(note(CONTINUE_TEXT));
     }
     out
+}
+
+/// A message whose neighbours have other roles.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
+pub struct Alternating<'a> {
+    pub role: Role,
+    pub parts: Vec<Cow<'a, Part>>,
 }
 
 /// The text that replaces an image for a model that does not accept it.
@@ -147,15 +153,12 @@ pub fn described(media_type: &str) -> String {
     format!("[an image, {kind}, which cannot be shown here]")
 }
 
-fn note(beside: &Message, text: &str) -> Message {
-    let content = vec![Part::Text { text: text.to_owned() }];
-    Message {
-        id: beside.id,
-        role: Role::User,
-        source: None,
-        content,
-        created_at: beside.created_at,
-    }
+fn text_part(text: &str) -> Cow<'static, Part> {
+    Cow::Owned(Part::Text { text: text.to_owned() })
+}
+
+fn note(text: &str) -> Alternating<'static> {
+    Alternating { role: Role::User, parts: vec![text_part(text)] }
 }
 
 struct Out {

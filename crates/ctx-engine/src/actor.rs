@@ -13,7 +13,7 @@ use ctx_core::intent::{Intent, classify};
 use ctx_store::Target;
 
 use crate::engine::{Engine, Error};
-use crate::runner;
+use crate::runner::{self, RunResult};
 use crate::shared::Actor;
 
 /// Pause between two tries after the store failed.
@@ -42,22 +42,34 @@ impl Engine {
 
 async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
     let mut failures = 0;
+    // Whether the transaction that ended the last run saw nothing left to do, and nothing has woken
+    // the actor since.
+    let mut settled = false;
     loop {
         if engine.shared().shutdown.is_cancelled() {
             // An open run stays open; the next start, or another process, recovers it.
-            while !engine.shared().sleep(session, &actor) {}
+            while !engine.shared().sleep(session, &actor) {
+                actor.take_woken();
+            }
             return;
         }
+        if actor.take_woken() {
+            settled = false;
+        }
         if let Some(opened_run) = actor.take_opened() {
-            run(&engine, session, opened_run, &actor).await;
+            settled = run(&engine, session, opened_run, &actor).await;
             continue;
         }
-        match deliver(&engine, session).await {
+        let delivered = match settled {
+            true => Ok(Delivered::Nothing),
+            false => deliver(&engine, session).await,
+        };
+        match delivered {
             Ok(delivered) => {
                 failures = 0;
                 match delivered {
                     Delivered::Run(opened_run) => {
-                        run(&engine, session, *opened_run, &actor).await;
+                        settled = run(&engine, session, *opened_run, &actor).await;
                         continue;
                     }
                     Delivered::NotBefore(until) => {
@@ -85,8 +97,11 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
             }
         }
         // Reports of workers wait while the session runs.
-        if let Err(error) = engine.collect_reports(session).await {
+        if !settled && let Err(error) = engine.collect_reports(session).await {
             tracing::warn!(%session, %error, "reports of workers are sent later");
+        }
+        if settled {
+            actor.end_as_idle();
         }
         if engine.shared().sleep(session, &actor) {
             return;
@@ -94,12 +109,19 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
     }
 }
 
-/// Carries out a run. A run that was abandoned is recovered here, since no other process would
-/// while this one is alive.
-async fn run(engine: &Engine, session: SessionId, opened_run: OpenedRun, actor: &Arc<Actor>) {
+/// Carries out a run. Returns `true` if the transaction that ended it saw nothing left to do. A run
+/// that was abandoned is recovered here, since no other process would while this one is alive.
+async fn run(
+    engine: &Engine,
+    session: SessionId,
+    opened_run: OpenedRun,
+    actor: &Arc<Actor>,
+) -> bool {
     let run = opened_run.run.id;
-    if runner::run(engine, session, opened_run, actor).await {
-        return;
+    match runner::run(engine, session, opened_run, actor).await {
+        RunResult::Settled => return true,
+        RunResult::Ended => return false,
+        RunResult::Abandoned => {}
     }
     while !engine.shared().shutdown.is_cancelled() {
         match engine.recover_run(session, run).await {
@@ -107,9 +129,10 @@ async fn run(engine: &Engine, session: SessionId, opened_run: OpenedRun, actor: 
                 tracing::warn!(%session, %error, "an abandoned run could not be ended");
                 tokio::time::sleep(STORE_RETRY_PAUSE).await;
             }
-            _ => return,
+            _ => return false,
         }
     }
+    false
 }
 
 /// Delivers the next message of a session's inbox.

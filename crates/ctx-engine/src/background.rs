@@ -16,6 +16,8 @@ use crate::engine::{Engine, Error};
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How often dead processes and expired timers are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the history of a session is kept in memory after its last run.
+const HISTORY_IDLE: Span = Span::minutes(1);
 /// How often due schedules are looked for, and the pause after a failure.
 const SCHEDULE_INTERVAL: Duration = Duration::from_millis(200);
 const SCHEDULE_RETRY: Duration = Duration::from_secs(1);
@@ -432,6 +434,8 @@ impl Engine {
         if sealed.sealed > 0 {
             tracing::info!(count = sealed.sealed, "stale tasks were sealed");
         }
+        let unused_since = Timestamp(self.now().0.saturating_sub_unsigned(HISTORY_IDLE.0));
+        self.shared().histories().drop_older(unused_since);
         self.background().archive_idle(self.shared().timeouts.archive_after).await?;
         self.store().purge(self.now()).await?;
         Ok(())

@@ -12,12 +12,15 @@ use ctx_core::compaction::{Command, Compaction};
 use ctx_core::decide::{Needs, OpenedRun, item_message};
 use ctx_core::draft::Draft;
 use ctx_core::id::{BlobId, SessionId, TurnId};
+use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::object::Kind as ObjectKind;
 use ctx_core::projection::{ImageHandling, PastTurn, Projection, described, project};
 use ctx_core::session::Session;
 use ctx_core::stored_content::Content;
-use ctx_core::turn::{Kind, Status, Usage, is_with_ctx_only};
+#[cfg(test)]
+use ctx_core::time::Timestamp;
+use ctx_core::turn::{self, Kind, Status, Usage, is_with_ctx_only};
 use ctx_core::worker;
 use ctx_store::{StoredTurn, Target};
 
@@ -37,24 +40,28 @@ const IMAGES_MAX_BYTES: usize = 20 * 1024 * 1024;
 /// model.
 pub(crate) const HISTORY_MAX_BYTES: usize = 64 << 20;
 
+/// Memory of a turn besides its messages.
+const TURN_OVERHEAD_BYTES: usize = 1024;
+
 /// A request, and what it was built from.
 pub(crate) struct Assembled {
     /// The provider that the request is for.
     pub(crate) provider_id: String,
     pub(crate) request: Request,
-    pub(crate) history: History,
+    pub(crate) history: Arc<History>,
     /// The index in the messages at which each turn of the history starts.
     pub(crate) starts: Vec<usize>,
 }
 
 /// The part of the history that was read, oldest first.
+#[derive(Clone)]
 pub(crate) struct History {
     /// From the first turn that the newest compaction keeps, including that compaction.
-    pub(crate) turns: Vec<Turn>,
+    pub(crate) turns: Vec<Arc<Turn>>,
     /// The index of that compaction in `turns`.
     pub(crate) compaction: Option<usize>,
     /// Pinned turns that are older than `turns`.
-    pub(crate) pinned: Vec<Turn>,
+    pub(crate) pinned: Vec<Arc<Turn>>,
     /// All pinned turns.
     pub(crate) pins: HashSet<TurnId>,
     /// Whether `turns` starts with the first turn of the session.
@@ -65,44 +72,61 @@ pub(crate) struct History {
 pub(crate) struct Turn {
     pub(crate) id: TurnId,
     pub(crate) kind: Kind,
-    status: Status,
     pub(crate) provider_id: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) usage: Option<Usage>,
     pub(crate) compaction: Option<Compaction>,
-    pub(crate) messages: Vec<Message>,
+    /// The part of the turn that is sent to a provider; none for a compaction.
+    past: Option<PastTurn>,
+    /// The summary, for a compaction.
+    summary: Option<Message>,
+    /// Size of its messages in bytes.
+    bytes: usize,
 }
 
 impl Turn {
     fn of(turn: StoredTurn) -> Result<Self, Error> {
-        Ok(Self {
-            id: turn.id,
+        let about = turn::About {
             kind: turn.header.kind,
             status: turn.header.status,
             provider_id: turn.header.provider_id.clone(),
             model: turn.header.model.clone(),
             usage: turn.header.usage.clone(),
-            compaction: turn.compaction.clone(),
-            messages: messages_of(turn)?,
-        })
+            started_at: turn.header.started_at,
+            ended_at: turn.header.ended_at,
+        };
+        let (id, compaction) = (turn.id, turn.compaction.clone());
+        let bytes = turn.body.as_ref().map_or(0, |body| body.bytes.len());
+        Ok(Self::new(id, about, compaction, messages_of(turn)?, bytes))
     }
 
-    /// The part of the turn that is sent to a provider; none for a compaction.
-    fn past(&self) -> Option<PastTurn> {
-        let messages =
-            self.messages.iter().filter(|message| !is_command(message)).cloned().collect();
-        let with_ctx_only = is_with_ctx_only(self.provider_id.as_deref(), &self.messages);
-        (self.kind == Kind::Normal && !with_ctx_only).then(|| PastTurn {
-            provider_id: self.provider_id.clone(),
-            status: self.status,
-            messages,
-        })
+    /// A turn whose messages are encoded in `bytes` bytes.
+    pub(crate) fn new(
+        id: TurnId,
+        about: turn::About,
+        compaction: Option<Compaction>,
+        mut messages: Vec<Message>,
+        bytes: usize,
+    ) -> Self {
+        let turn::About { kind, status, provider_id, model, usage, .. } = about;
+        let (mut past, mut summary) = (None, None);
+        if kind == Kind::Compaction {
+            let is_summary = |part: &Part| matches!(part, Part::Summary { .. });
+            summary = messages.into_iter().find(|message| message.content.iter().any(is_summary));
+            if let Some(summary) = &mut summary {
+                summary.content.retain(is_summary);
+            }
+        } else if !is_with_ctx_only(provider_id.as_deref(), &messages) {
+            messages.retain(|message| !is_command(message));
+            past = Some(PastTurn { provider_id: provider_id.clone(), status, messages });
+        }
+        Self { id, kind, provider_id, model, usage, compaction, past, summary, bytes }
     }
 
     /// The turn as it is sent to a provider, without its neighbours.
     pub(crate) fn projected(&self, provider_id: &str) -> Vec<Message> {
-        self.past()
-            .map(|past| project(&[past], provider_id, ImageHandling::Describe))
+        let past = self.past.as_ref();
+        past.map(|past| project(std::slice::from_ref(past), provider_id, ImageHandling::Describe))
             .unwrap_or_default()
     }
 }
@@ -118,40 +142,60 @@ fn is_command(message: &Message) -> bool {
 }
 
 impl History {
+    fn empty() -> Self {
+        Self {
+            turns: Vec::new(),
+            compaction: None,
+            pinned: Vec::new(),
+            pins: HashSet::new(),
+            whole: true,
+        }
+    }
+
     /// Reads the history that a request needs.
     pub(crate) async fn read(
         engine: &Engine,
         session: SessionId,
         head: Option<TurnId>,
     ) -> Result<Self, Error> {
-        let Some(head) = head else {
-            return Ok(Self {
-                turns: Vec::new(),
-                compaction: None,
-                pinned: Vec::new(),
-                pins: HashSet::new(),
-                whole: true,
-            });
-        };
+        let Some(head) = head else { return Ok(Self::empty()) };
         let found = engine.store().context(session, head, HISTORY_MAX_BYTES).await?;
         let whole = found.turns.last().is_some_and(|turn| turn.header.parent.is_none());
         // The store counts from the head, a request from the oldest turn.
         let compaction = found.compaction.map(|from_head| found.turns.len() - 1 - from_head);
-        let turns = found.turns.into_iter().rev().map(Turn::of).collect::<Result<_, _>>()?;
-        let pinned = found.pinned.into_iter().map(Turn::of).collect::<Result<_, _>>()?;
+        let turn = |turn| Turn::of(turn).map(Arc::new);
+        let turns = found.turns.into_iter().rev().map(turn).collect::<Result<_, _>>()?;
+        let pinned = found.pinned.into_iter().map(turn).collect::<Result<_, _>>()?;
         let pins = found.pins.iter().map(|pin| pin.turn).collect();
         Ok(Self { turns, compaction, pinned, pins, whole })
     }
 
     /// The summary of the newest compaction, as the first message of a request.
     pub(crate) fn summary(&self) -> Option<Message> {
-        let turn = &self.turns[self.compaction?];
-        let is_summary = |message: &&Message| {
-            message.content.iter().any(|part| matches!(part, Part::Summary { .. }))
+        self.turns[self.compaction?].summary.clone()
+    }
+
+    /// Size in memory in bytes, approximately.
+    pub(crate) fn bytes(&self) -> usize {
+        let turns = self.turns.iter().chain(&self.pinned);
+        turns.map(|turn| turn.bytes + TURN_OVERHEAD_BYTES).sum()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_bytes(bytes: usize) -> Self {
+        let about = turn::About {
+            kind: Kind::Normal,
+            status: Status::Completed,
+            provider_id: None,
+            model: None,
+            usage: None,
+            started_at: Timestamp(0),
+            ended_at: Timestamp(0),
         };
-        let mut message = turn.messages.iter().find(is_summary)?.clone();
-        message.content.retain(|part| matches!(part, Part::Summary { .. }));
-        Some(message)
+        let id = TurnId(ctx_core::id::ObjectId::from_bytes([0; 32]));
+        let bytes = bytes.saturating_sub(TURN_OVERHEAD_BYTES);
+        let turn = Turn::new(id, about, None, Vec::new(), bytes);
+        Self { turns: vec![Arc::new(turn)], ..Self::empty() }
     }
 }
 
@@ -160,24 +204,27 @@ pub(crate) async fn assemble(
     engine: &Engine,
     session: &Session,
     opened_run: &OpenedRun,
+    history: Arc<History>,
     draft: &Draft,
     about: &About,
 ) -> Result<Assembled, Error> {
     let provider_id = &opened_run.run.provider_id;
-    let history = History::read(engine, session.id, opened_run.head).await?;
     let pictures = if about.can.images { ImageHandling::Include } else { ImageHandling::Describe };
     let mut projection = Projection::new(provider_id, pictures);
     if let Some(summary) = history.summary() {
         let (status, messages) = (Status::Completed, vec![summary]);
         projection.turn(&PastTurn { provider_id: None, status, messages });
     }
-    history.pinned.iter().filter_map(Turn::past).for_each(|past| projection.turn(&past));
+    let past = |turn: &Arc<Turn>, projection: &mut Projection| {
+        if let Some(past) = &turn.past {
+            projection.turn(past);
+        }
+    };
+    history.pinned.iter().for_each(|turn| past(turn, &mut projection));
     let mut starts = Vec::with_capacity(history.turns.len());
     for turn in &history.turns {
         starts.push(projection.len());
-        if let Some(past) = turn.past() {
-            projection.turn(&past);
-        }
+        past(turn, &mut projection);
     }
     let open = projection.len();
     let now: Vec<Message> =
@@ -192,7 +239,7 @@ pub(crate) async fn assemble(
         Some(_) => own(engine, session, provider_id, &history, &starts, open).await?,
         None => None,
     };
-    let mut offered = opened_run.run.tools.clone();
+    let mut offered: Vec<Arc<Tool>> = opened_run.run.tools.iter().cloned().map(Arc::new).collect();
     if about.can.tools || about.can.mcp {
         let own = tools::offered(engine, session).await?;
         offered.extend(
@@ -271,7 +318,7 @@ async fn own(
     let Some(row) = agent_session(engine, session.id, provider_id).await? else {
         return Ok(None);
     };
-    let ancestor = |turn: &Turn| Ancestor {
+    let ancestor = |turn: &Arc<Turn>| Ancestor {
         id: turn.id,
         provider_id: turn.provider_id.clone().filter(|_| turn.kind == Kind::Normal),
     };

@@ -93,6 +93,7 @@ mod diff;
 mod engine;
 mod events;
 mod feed;
+mod history_cache;
 mod identities;
 mod inbound;
 mod inbox;

@@ -46,7 +46,7 @@ pub struct Request {
     /// The bytes of images in `messages`; empty for providers without image support.
     pub images: BTreeMap<BlobId, Arc<Vec<u8>>>,
     /// The tools that the model may call.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<Arc<Tool>>,
     /// Options of the session, such as mode and effort.
     pub options: BTreeMap<String, String>,
     /// The suspensions that were answered, where the turn continues after one.

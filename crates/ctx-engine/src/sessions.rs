@@ -17,6 +17,9 @@ use ulid::Ulid;
 
 use crate::engine::{Engine, Error, target};
 
+/// How often a session that another process runs is read.
+const SETTLED_POLL: Duration = Duration::from_millis(100);
+
 /// A session with everything that clients show of it.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the other fields are named after what they hold")]
@@ -205,17 +208,43 @@ impl Sessions<'_> {
         session: &str,
         timeouts: Duration,
     ) -> Result<Info, Error> {
-        let until = Instant::now() + timeouts;
-        let mut follow = self.engine.events().follow(session, None).await?;
+        let (until, shared) = (Instant::now() + timeouts, self.engine.shared());
+        let mut id: Option<SessionId> = session.parse().ok();
         loop {
+            if let Some(actor) = id.and_then(|id| shared.actor(id)) {
+                let _ = tokio::time::timeout_at(until, actor.ended.cancelled()).await;
+            }
             let info = self.engine.sessions().get(session).await?;
             if !info.is_busy() || Instant::now() >= until {
                 return Ok(info);
             }
-            if let Ok(followed) = tokio::time::timeout_at(until, follow.next()).await {
-                followed?;
+            id = Some(info.session.id);
+            if !shared.is_awake(info.session.id) {
+                // Another process runs the session.
+                tokio::time::sleep_until(until.min(Instant::now() + SETTLED_POLL)).await;
             }
         }
+    }
+
+    /// As [`Sessions::wait_until_settled`], and returns only the state. The store is not read if a
+    /// run of this process left the session idle.
+    ///
+    /// Fails if the session does not exist.
+    pub async fn settled_state(
+        self,
+        session: SessionId,
+        timeouts: Duration,
+    ) -> Result<Activity, Error> {
+        let until = Instant::now() + timeouts;
+        if let Some(actor) = self.engine.shared().actor(session) {
+            let ended = tokio::time::timeout_at(until, actor.ended.cancelled()).await;
+            if ended.is_ok() && actor.ended_as_idle() {
+                return Ok(Activity::Idle);
+            }
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        let info = self.wait_until_settled(&session.to_string(), left).await?;
+        Ok(info.session.state)
     }
 
     /// The moves of a session's head before a row, newest first.

@@ -17,6 +17,7 @@ use ulid::Ulid;
 
 use crate::background::NodeLease;
 use crate::feed::Feed;
+use crate::history_cache::HistoryCache;
 use crate::provider::{End, Provider};
 
 /// A named system prompt.
@@ -131,6 +132,10 @@ impl Default for EngineTimeouts {
 
 /// The actor of a session in this process.
 pub(crate) struct Actor {
+    /// Cancelled when the actor has ended.
+    pub(crate) ended: CancellationToken,
+    /// Whether the session was idle, with nothing to deliver, when the actor ended.
+    ended_as_idle: AtomicBool,
     /// Notified when the inbox is to be looked at.
     pub(crate) wake: Notify,
     woken: AtomicBool,
@@ -145,6 +150,20 @@ impl Actor {
     /// Whether the lease was lost since the last call.
     pub(crate) fn take_lease_lost(&self) -> bool {
         self.lease_lost.swap(false, Ordering::AcqRel)
+    }
+
+    /// Records that the last transaction of the actor left the session idle.
+    pub(crate) fn end_as_idle(&self) {
+        self.ended_as_idle.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn ended_as_idle(&self) -> bool {
+        self.ended_as_idle.load(Ordering::Acquire)
+    }
+
+    /// Whether it was woken since the last call.
+    pub(crate) fn take_woken(&self) -> bool {
+        self.woken.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn take_opened(&self) -> Option<OpenedRun> {
@@ -165,6 +184,7 @@ pub(crate) struct Shared {
     actors: Mutex<HashMap<SessionId, Arc<Actor>>>,
     /// When each provider was last used for a session, until it releases the session's process.
     processes: Mutex<HashMap<(SessionId, String), Timestamp>>,
+    histories: Mutex<HistoryCache>,
     /// Calls of agents that were cancelled and have not stopped yet.
     stopping: Mutex<HashMap<SessionId, CancellationToken>>,
     /// Notified when this process has stored a row of the outbox.
@@ -191,6 +211,7 @@ impl Shared {
             shutdown: CancellationToken::new(),
             actors: Mutex::default(),
             processes: Mutex::default(),
+            histories: Mutex::default(),
             stopping: Mutex::default(),
             outbox_filled: Notify::new(),
             all_actors_stopped: Notify::new(),
@@ -246,6 +267,8 @@ impl Shared {
             Some(actor) => (actor.clone(), false),
             None => {
                 let actor = Arc::new(Actor {
+                    ended: CancellationToken::new(),
+                    ended_as_idle: AtomicBool::new(false),
                     wake: Notify::new(),
                     woken: AtomicBool::new(false),
                     opened_run: Mutex::new(None),
@@ -256,12 +279,14 @@ impl Shared {
                 (actor, true)
             }
         };
-        if let Some(opened_run) = opened_run {
-            *actor.opened_run.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened_run);
+        match opened_run {
+            Some(opened_run) => {
+                *actor.opened_run.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened_run);
+            }
+            None => actor.recheck.notify_one(),
         }
         actor.woken.store(true, Ordering::Release);
         actor.wake.notify_one();
-        actor.recheck.notify_one();
         is_new.then_some(actor)
     }
 
@@ -278,10 +303,12 @@ impl Shared {
     /// Removes an actor without work, unless it was woken meanwhile.
     pub(crate) fn sleep(&self, session: SessionId, actor: &Arc<Actor>) -> bool {
         let mut actors = self.actors();
-        if actor.woken.swap(false, Ordering::AcqRel) {
+        if actor.woken.load(Ordering::Acquire) {
+            actor.ended_as_idle.store(false, Ordering::Release);
             return false;
         }
         actors.remove(&session);
+        actor.ended.cancel();
         if actors.is_empty() {
             self.all_actors_stopped.notify_waiters();
         }
@@ -313,7 +340,7 @@ impl Shared {
         stopping.get(&session).filter(|stopped| !stopped.is_cancelled()).cloned()
     }
 
-    /// Records that a provider was used for a session.
+    /// Records that a provider which may keep a process was used for a session.
     pub(crate) fn process_used(&self, session: SessionId, provider: &str, now: Timestamp) {
         self.processes
             .lock()
@@ -357,6 +384,15 @@ impl Shared {
 
     pub(crate) fn is_awake(&self, session: SessionId) -> bool {
         self.actors().contains_key(&session)
+    }
+
+    /// The actor of a session; none if it has none in this process.
+    pub(crate) fn actor(&self, session: SessionId) -> Option<Arc<Actor>> {
+        self.actors().get(&session).cloned()
+    }
+
+    pub(crate) fn histories(&self) -> MutexGuard<'_, HistoryCache> {
+        self.histories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn awake(&self) -> usize {

@@ -10,7 +10,7 @@ use ctx_core::intent::Intent;
 use ctx_core::message::{Part, Source};
 use ctx_core::object::{Named, Object};
 use ctx_core::prompt::Prompt;
-use ctx_core::session::{self, Activity, Origin};
+use ctx_core::session::{self, Activity, Origin, Session};
 use ctx_store::{Executed, Once, OnceKey, Target, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use ulid::Ulid;
 
 use crate::engine::{Engine, Error, target};
 use crate::messages::Messages;
-use crate::sessions::Sessions;
+use crate::sessions::{Info, Sessions};
 
 /// A session to be created.
 #[derive(Debug, Clone, Default)]
@@ -80,9 +80,12 @@ pub struct Key {
     pub request: ObjectId,
 }
 
+/// The scope of the keys of requests that create a session.
+const CREATE_SCOPE: &str = "sessions";
+
 impl Key {
-    pub(crate) fn scoped(self, scope: String) -> OnceKey {
-        OnceKey { scope, key: self.key, request: self.request }
+    pub(crate) fn scoped(self, scope: impl Into<String>) -> OnceKey {
+        OnceKey { scope: scope.into(), key: self.key, request: self.request }
     }
 }
 
@@ -150,29 +153,15 @@ impl Sessions<'_> {
         first: Option<NewMessage>,
         key: Option<Key>,
     ) -> Result<(SessionId, Option<Submitted>), Error> {
-        let row = self.engine.new_session(new)?;
-        let (label, wanted) = (row.label.clone(), row.clone());
-        let key = key.map(|key| key.scoped("sessions".to_owned()));
         let Some(first) = first else {
-            let rule = move |found: Option<&SessionView>| decide::create_session(found, &wanted);
-            let write = Write {
-                target: Target::Label(label),
-                needs: Needs::NOTHING,
-                objects: Vec::new(),
-                now: self.engine.now(),
-            };
-            let answer = |session, (): &()| json!(Created { session });
-            let once = key.map(|key| Once { key, answer });
-            return Ok(match self.engine.execute_once(write, once, rule).await? {
-                Executed::Written(written) => (written.session, None),
-                Executed::Replayed(answer) => (replayed::<Created>(answer)?.session, None),
-            });
+            return Ok((self.create_empty(new, key).await?.session.id, None));
         };
-        let once = key.map(|key| Once { key, answer: remembered });
+        let row = self.engine.new_session(new)?;
+        let once = key.map(|key| Once { key: key.scoped(CREATE_SCOPE), answer: remembered });
         let sent = self
             .engine
             .submit_to(
-                Target::Label(label),
+                Target::Label(row.label.clone()),
                 SubmitTarget::New(Box::new(row)),
                 first,
                 once,
@@ -180,6 +169,32 @@ impl Sessions<'_> {
             )
             .await?;
         Ok((sent.session, Some(sent)))
+    }
+
+    /// Creates a session without a message.
+    ///
+    /// Fails if the label is in use, or a provider or persona is unknown.
+    pub async fn create_empty(self, new: NewSession, key: Option<Key>) -> Result<Info, Error> {
+        let row = self.engine.new_session(new)?;
+        let (label, created) = (row.label.clone(), row.session());
+        let rule = move |found: Option<&SessionView>| decide::create_session(found, &row);
+        let write = Write {
+            target: Target::Label(label),
+            needs: Needs::NOTHING,
+            objects: Vec::new(),
+            now: created.created_at,
+        };
+        let answer = |session, (): &()| json!(Created { session });
+        let once = key.map(|key| Once { key: key.scoped(CREATE_SCOPE), answer });
+        match self.engine.execute_once(write, once, rule).await? {
+            Executed::Written(written) => {
+                let session = Session { seq: written.seq, ..created };
+                Ok(SessionView::bare(session).into())
+            }
+            Executed::Replayed(answer) => {
+                self.get(&replayed::<Created>(answer)?.session.to_string()).await
+            }
+        }
     }
 }
 

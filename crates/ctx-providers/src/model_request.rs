@@ -1,10 +1,12 @@
 //! Converts messages, pictures and tools in the ways that all model APIs have in common.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ctx_core::inbox::Tool;
-use ctx_core::message::{Message, Part, Role};
-use ctx_core::projection::{CONTINUE_TEXT, alternate, described};
+use ctx_core::message::{Part, Role};
+use ctx_core::projection::{Alternating, CONTINUE_TEXT, alternate, described};
 use ctx_core::stored_content::Content;
 use ctx_engine::provider::Request;
 use serde_json::{Value, json};
@@ -21,7 +23,7 @@ pub(crate) struct ApiMessage<'a> {
 }
 
 pub(crate) enum ApiPart<'a> {
-    Text(String),
+    Text(Cow<'a, str>),
     /// `data` is base64.
     Image {
         media_type: &'a str,
@@ -35,7 +37,7 @@ pub(crate) enum ApiPart<'a> {
     },
     Result {
         id: &'a str,
-        text: String,
+        text: Cow<'a, str>,
         is_error: bool,
     },
 }
@@ -46,15 +48,15 @@ pub(crate) fn system_prompt(request: &Request) -> Option<&str> {
 }
 
 /// The messages of a request with alternating roles.
-pub(crate) fn alternating_messages(request: &Request) -> Vec<Message> {
-    alternate(request.messages.clone())
+pub(crate) fn alternating_messages(request: &Request) -> Vec<Alternating<'_>> {
+    alternate(&request.messages)
 }
 
 /// Converts a message of [`alternating_messages`].
-pub(crate) fn api_message<'a>(message: &'a Message, request: &Request) -> ApiMessage<'a> {
+pub(crate) fn api_message<'a>(message: &'a Alternating<'a>, request: &Request) -> ApiMessage<'a> {
     ApiMessage {
         role: message.role,
-        parts: message.content.iter().filter_map(|part| api_part(part, request)).collect(),
+        parts: message.parts.iter().filter_map(|part| api_part(part, request)).collect(),
     }
 }
 
@@ -64,11 +66,11 @@ pub(crate) const EMPTY_CONVERSATION: &str = CONTINUE_TEXT;
 fn api_part<'a>(part: &'a Part, request: &Request) -> Option<ApiPart<'a>> {
     Some(match part {
         Part::Text { text } if text.trim().is_empty() => return None,
-        Part::Text { text } => ApiPart::Text(text.clone()),
-        Part::Summary { text } => ApiPart::Text(format!("{SUMMARY_HEADING}\n\n{text}")),
+        Part::Text { text } => ApiPart::Text(text.into()),
+        Part::Summary { text } => ApiPart::Text(format!("{SUMMARY_HEADING}\n\n{text}").into()),
         Part::Image { media_type, blob, .. } => match request.images.get(blob) {
             Some(bytes) => ApiPart::Image { media_type, data: STANDARD.encode(bytes.as_slice()) },
-            None => ApiPart::Text(described(media_type)),
+            None => ApiPart::Text(described(media_type).into()),
         },
         Part::Thought { raw, .. } => ApiPart::Thought(raw.as_ref()?),
         Part::ToolCall { id, name, params, .. } => ApiPart::Call { id, name, params },
@@ -79,12 +81,12 @@ fn api_part<'a>(part: &'a Part, request: &Request) -> Option<ApiPart<'a>> {
     })
 }
 
-fn result_content(content: &Content) -> String {
+fn result_content(content: &Content) -> Cow<'_, str> {
     match content {
-        Content::Text(text) if text.trim().is_empty() => EMPTY_RESULT.to_owned(),
-        Content::Text(text) => text.clone(),
+        Content::Text(text) if text.trim().is_empty() => EMPTY_RESULT.into(),
+        Content::Text(text) => text.into(),
         Content::Blob { bytes, .. } | Content::Omitted { bytes, .. } => {
-            format!("[{bytes} bytes, which cannot be shown here]")
+            format!("[{bytes} bytes, which cannot be shown here]").into()
         }
     }
 }
@@ -94,8 +96,8 @@ pub(crate) fn data_url(media_type: &str, data: &str) -> String {
 }
 
 /// The text of a result for APIs without an error flag.
-pub(crate) fn result_text(text: String, is_error: bool) -> String {
-    if is_error { format!("Error: {text}") } else { text }
+pub(crate) fn result_text(text: Cow<'_, str>, is_error: bool) -> Cow<'_, str> {
+    if is_error { format!("Error: {text}").into() } else { text }
 }
 
 /// Call arguments as JSON text. Servers parse them, so they must be JSON even if the model sent
@@ -105,21 +107,35 @@ pub(crate) fn arguments_json(params: &Value) -> String {
 }
 
 /// The parameter schema of a tool. Every API requires a schema of type `object`.
-pub(crate) fn schema(tool: &Tool) -> Value {
+pub(crate) fn schema(tool: &Tool) -> Cow<'_, Value> {
     match &tool.parameters {
+        Value::Object(schema) if schema.contains_key("type") => Cow::Borrowed(&tool.parameters),
         Value::Object(schema) => {
             let mut schema = schema.clone();
-            schema.entry("type").or_insert_with(|| json!("object"));
-            Value::Object(schema)
+            schema.insert("type".to_owned(), json!("object"));
+            Cow::Owned(Value::Object(schema))
         }
-        _ => json!({ "type": "object", "properties": {} }),
+        _ => Cow::Owned(json!({ "type": "object", "properties": {} })),
     }
 }
 
+/// The text of a body.
+pub(crate) fn body_text(body: &Value) -> Vec<u8> {
+    body.to_string().into_bytes()
+}
+
 /// The texts among the parts, as paragraphs.
-pub(crate) fn joined_text(parts: &[ApiPart<'_>]) -> String {
-    let texts = parts
-        .iter()
-        .filter_map(|part| if let ApiPart::Text(text) = part { Some(text.as_str()) } else { None });
-    texts.collect::<Vec<_>>().join("\n\n")
+pub(crate) fn joined_text<'a>(parts: &[ApiPart<'a>]) -> Cow<'a, str> {
+    let text = |part: &ApiPart<'a>| match part {
+        ApiPart::Text(text) => Some(text.clone()),
+        _ => None,
+    };
+    let mut texts = parts.iter().filter_map(text);
+    let mut joined = texts.next().unwrap_or_default();
+    for text in texts {
+        let joined = joined.to_mut();
+        joined.push_str("\n\n");
+        joined.push_str(&text);
+    }
+    joined
 }

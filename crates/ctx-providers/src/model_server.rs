@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use ctx_engine::provider::{
     About, Delta, End, Failure, FailureClass, Link, ProviderFeatures, Request,
 };
-use reqwest::header::HeaderValue;
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -150,12 +150,13 @@ impl ModelServer {
     pub(crate) async fn stream_response<F: ResponseParser>(
         &self,
         path: &str,
-        body: &Value,
+        body: Vec<u8>,
         parser: &mut F,
         link: &Link,
         deadline: Instant,
     ) -> Result<End, Failure> {
-        let request = self.request(Method::POST, path)?.json(body);
+        let request = self.request(Method::POST, path)?;
+        let request = request.header(CONTENT_TYPE, "application/json").body(body);
         let response = self.send(request, deadline).await?;
         Ok(self.read(response, ResponseReader::new(parser), link, deadline).await)
     }

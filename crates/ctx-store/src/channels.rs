@@ -78,7 +78,7 @@ impl Store {
         entity: EntityId,
         limit: usize,
     ) -> Result<Vec<String>, Error> {
-        self.read(move |db| identity_rows::session_labels(db, entity, limit)).await
+        self.read_rows(move |db| identity_rows::session_labels(db, entity, limit)).await
     }
 
     /// The sender of a message with this envelope, and whether its identity is verified.

@@ -347,6 +347,8 @@ pub(crate) struct Inspection {
 /// How long a read may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Snapshot {
+    /// Microseconds: a few rows by their keys. It may run on the caller's thread.
+    Rows,
     /// Less than a second.
     Short,
     /// Any time: bodies that become free meanwhile are not erased before it ends.

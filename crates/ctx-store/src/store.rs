@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ctx_core::ancestry::AncestorSearch;
 use ctx_core::commit::Commit;
-use ctx_core::decide::{Needs, SessionView};
+use ctx_core::decide::{Drafts, Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::object::Object;
 use ctx_core::run::Run;
@@ -67,6 +67,14 @@ impl Store {
         Self { driver, search, project: project.into() }
     }
 
+    /// Reads a few rows by their keys, in one snapshot.
+    pub(crate) async fn read_rows<T: Send + 'static>(
+        &self,
+        read: impl Fn(&dyn Db) -> Result<T, Error> + Send + Sync + 'static,
+    ) -> Result<T, Error> {
+        self.read_snapshot(Snapshot::Rows, read).await
+    }
+
     /// Runs a read in one snapshot.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
@@ -116,7 +124,11 @@ impl Store {
     /// What a rule would see now.
     pub async fn view(&self, target: &Target, needs: Needs) -> Result<Option<SessionView>, Error> {
         let target = target.clone();
-        self.read(move |db| Ok(load::load(db, &target, &needs, Timestamp(0))?.view)).await
+        // The open turn, the turns of a task and the way to an ancestor may be long.
+        let is_short = needs.drafts == Drafts::No && !needs.to_seal && needs.turn.is_none();
+        let snapshot = if is_short { Snapshot::Rows } else { Snapshot::Short };
+        let read = move |db: &dyn Db| Ok(load::load(db, &target, &needs, Timestamp(0))?.view);
+        self.read_snapshot(snapshot, read).await
     }
 
     /// A turn header, step, commit or blob by its hash, checked.
@@ -150,7 +162,7 @@ impl Store {
 
     /// A run and its session.
     pub async fn run(&self, id: RunId) -> Result<Option<(Run, SessionId)>, Error> {
-        self.read(move |db| conversation_rows::run_by_id(db, id)).await
+        self.read_rows(move |db| conversation_rows::run_by_id(db, id)).await
     }
 
     /// The tasks of a session after the task `after`, newest or oldest first.
@@ -191,7 +203,7 @@ impl Store {
 
     /// The newest feed row: the cursor of a reader of all sessions that starts now.
     pub async fn newest_feed_row(&self) -> Result<i64, Error> {
-        self.read(event_rows::newest).await
+        self.read_rows(event_rows::newest).await
     }
 
     /// A head and its ancestors, newest first, with their bodies.
@@ -359,7 +371,7 @@ impl Store {
 
     /// The token whose secret has this hash.
     pub async fn token(&self, digest: ObjectId) -> Result<Option<Token>, Error> {
-        self.read(move |db| token_rows::by_digest(db, digest)).await
+        self.read_rows(move |db| token_rows::by_digest(db, digest)).await
     }
 
     /// Every token, oldest first.

@@ -4,7 +4,7 @@ use crate::agent_session::AgentSession;
 use crate::agent_text::{Conclusion, conclusion};
 use crate::commit::CommitType;
 use crate::compaction::Compaction;
-use crate::id::{MessageId, RunId};
+use crate::id::{MessageId, RunId, TurnId};
 use crate::inbox::ItemState;
 use crate::outbox::Spoken;
 use crate::refusal::Refusal;
@@ -58,6 +58,17 @@ pub struct EndedRun {
     pub compaction: Option<Compaction>,
 }
 
+/// What the transaction that ended a run left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunEnd {
+    /// The turn of the run.
+    pub turn: Option<TurnId>,
+    /// The head of the session: the turn, or a notice after it.
+    pub head: Option<TurnId>,
+    /// Whether nothing is left to do: the inbox is empty, and no worker has a report to send.
+    pub is_settled: bool,
+}
+
 impl Outcome {
     /// The status of the turn that a run with this outcome leaves.
     pub const fn turn_status(self) -> turn::Status {
@@ -73,7 +84,7 @@ impl Outcome {
 /// Appends the turn and makes the session idle.
 ///
 /// Fails if the run was ended by another process.
-pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) -> Decided<()> {
+pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) -> Decided<RunEnd> {
     let mut changes = SessionChanges::new(view, invocation);
     let run = changes.own_run(ended.run, ended.fence)?;
     ended.events.iter().for_each(|event| changes.emit(event.clone()));
@@ -85,6 +96,7 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
         changes.emit(Event::MessageCompleted { run_id: run.id, message_id: *message_id });
     }
     changes.append_ready(&ended.ready);
+    let turn = changes.session.head;
     if let Some(compaction) = &ended.compaction {
         changes.record_compaction(compaction);
     }
@@ -128,7 +140,10 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
             TaskEffect::Confirm => seal_confirmed(&mut changes)?,
         }
     }
-    Ok(changes.finish(()))
+    let reports_are_due = view.workers.iter().any(|worker| worker.unreported);
+    let is_settled = changes.inbox.is_empty() && !reports_are_due;
+    let head = changes.session.head;
+    Ok(changes.finish(RunEnd { turn, head, is_settled }))
 }
 
 /// What goes to the channels. A compaction has no text of an agent.

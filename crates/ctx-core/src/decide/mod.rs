@@ -89,7 +89,7 @@ pub use deliver::{Delivered, deliver};
 pub use delivery::{DeliveryBlock, delivery_block, is_busy, next_to_classify};
 pub use done::done;
 pub use edit_inbox::{edit_item, move_item, withdraw_item};
-pub use end_run::{EndedRun, end_run};
+pub use end_run::{EndedRun, RunEnd, end_run};
 pub use event::{Event, PromptEnd};
 pub use fork::{Fork, fork};
 pub use import::{Import, import};
@@ -308,8 +308,10 @@ impl Needs {
     pub const RUN: Needs = Needs { conversation: true, ..Self::WORK };
     /// For commands on pinned turns.
     pub const PINS: Needs = Needs { pins: true, ..Self::NOTHING };
-    /// For the end of a worker's run, which may seal the open task.
-    pub const END: Needs = Needs { to_seal: true, workers: true, ..Self::RUN };
+    /// For the end of a run.
+    pub const END: Needs = Needs { workers: true, ..Self::RUN };
+    /// For the end of a run that may seal the open task.
+    pub const SEALING_END: Needs = Needs { to_seal: true, ..Self::END };
     /// For the report of a worker to its manager.
     pub const REPORT: Needs = Needs { workers: true, ..Self::RUN };
     /// For commands that store the reports of workers as a message of their manager.
@@ -441,6 +443,9 @@ pub struct Accepted {
 #[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct OpenedRun {
     pub run: Run,
+    /// The session as the transaction changed it. Its `seq` is the number of the newest event
+    /// before the transaction.
+    pub session: Session,
     /// The messages that started the turn, in order.
     pub items: Vec<Item>,
     /// The turn that the new one follows.

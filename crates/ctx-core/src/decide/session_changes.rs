@@ -395,8 +395,14 @@ impl<'a> SessionChanges<'a> {
                 .filter(|title| !title.is_empty());
         }
         self.push(Change::PutRun(Box::new(run.clone())));
-        self.opened_run =
-            Some(OpenedRun { run: run.clone(), items, head: self.session.head, drafts, resumes });
+        self.opened_run = Some(OpenedRun {
+            run: run.clone(),
+            session: self.session.clone(),
+            items,
+            head: self.session.head,
+            drafts,
+            resumes,
+        });
         self.run = Some(run);
     }
 

@@ -116,7 +116,12 @@ pub(super) fn accept_message(
     invocation: &Invocation,
 ) -> Decided<Accepted> {
     let mut changes = SessionChanges::new(view, invocation);
-    before.into_iter().for_each(|change| changes.push(change));
+    for change in before {
+        if let Change::SetEntity(entity) = change {
+            changes.session.routing.entity = Some(entity);
+        }
+        changes.push(change);
+    }
     let item = item(&changes, submit, run_host)?;
     if item.source == Source::Human {
         changes.session.envelope.clone_from(&item.overrides.envelope);

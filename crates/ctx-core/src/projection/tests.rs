@@ -146,7 +146,7 @@ proptest! {
         let joined = |pair: &[Message]| pair.iter().all(is_unmarked_user);
         prop_assert!(!seen.windows(2).any(joined), "two messages of the user without a mark");
 
-        let turns = alternate(seen);
+        let turns = alternate(&seen);
         prop_assert!(turns.first().is_none_or(|first| first.role == Role::User));
         prop_assert!(turns.last().is_none_or(|last| last.role != Role::Assistant));
         prop_assert!(turns.windows(2).all(|pair| pair[0].role != pair[1].role));
@@ -252,17 +252,18 @@ fn roles_alternate_and_the_user_is_first() {
         message(Role::Assistant, vec![text("4")]),
     ];
     let wanted = [
-        message(Role::User, vec![text(BEGINNING)]),
-        message(Role::Assistant, vec![text("1")]),
-        message(
-            Role::User,
-            vec![summary, text(NEXT_MESSAGE), text("2"), text(NEXT_MESSAGE), text("3")],
-        ),
-        message(Role::Assistant, vec![text("4")]),
-        message(Role::User, vec![text(CONTINUE_TEXT)]),
+        (Role::User, vec![text(BEGINNING)]),
+        (Role::Assistant, vec![text("1")]),
+        (Role::User, vec![summary, text(NEXT_MESSAGE), text("2"), text(NEXT_MESSAGE), text("3")]),
+        (Role::Assistant, vec![text("4")]),
+        (Role::User, vec![text(CONTINUE_TEXT)]),
     ];
-    assert_eq!(alternate(messages), wanted);
-    assert_eq!(alternate(Vec::new()), []);
+    let turns = alternate(&messages).into_iter();
+    let turns: Vec<(Role, Vec<Part>)> = turns
+        .map(|turn| (turn.role, turn.parts.into_iter().map(Cow::into_owned).collect()))
+        .collect();
+    assert_eq!(turns, wanted);
+    assert_eq!(alternate(&[]), []);
 }
 
 fn past_turn(status: Status, messages: Vec<Message>) -> PastTurn {

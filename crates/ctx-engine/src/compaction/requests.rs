@@ -1,5 +1,7 @@
 //! Requests of users about the context: compact it, pin turns, inspect the next request.
 
+use std::sync::Arc;
+
 use ctx_core::compaction::{Command, Compaction};
 use ctx_core::decide::{self, CompactSupport, Invocation, Needs, OpenedRun, SessionView, TurnNeed};
 use ctx_core::draft::Draft;
@@ -16,7 +18,7 @@ use ulid::Ulid;
 
 use super::request_size::window;
 use super::token_count;
-use crate::context::{HISTORY_MAX_BYTES, assemble, messages_of};
+use crate::context::{HISTORY_MAX_BYTES, History, assemble, messages_of};
 use crate::engine::{Engine, Error, target};
 use crate::provider::About;
 use crate::submit::{NewMessage, Submitted};
@@ -105,13 +107,16 @@ impl Contexts<'_> {
         };
         let opened_run = OpenedRun {
             run,
+            session: session.clone(),
             items: Vec::new(),
             head: session.head,
             drafts: Vec::new(),
             resumes: Vec::new(),
         };
+        let history = Arc::new(History::read(self.engine, session.id, session.head).await?);
+        let draft = Draft::default();
         let assembled =
-            assemble(self.engine, &session, &opened_run, &Draft::default(), &about).await?;
+            assemble(self.engine, &session, &opened_run, history, &draft, &about).await?;
         let (tokens, turns_read) = (
             assembled.measure().total(),
             assembled.history.turns.len() + assembled.history.pinned.len(),

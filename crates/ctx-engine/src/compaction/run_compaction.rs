@@ -90,8 +90,10 @@ impl Runner<'_> {
         Ok(Some(assembled.request))
     }
 
-    async fn assembled(&self, session: &Session, about: &About) -> Result<Assembled, Error> {
-        context::assemble(self.engine, session, &self.opened_run, &self.draft, about).await
+    async fn assembled(&mut self, session: &Session, about: &About) -> Result<Assembled, Error> {
+        let history = self.history().await?;
+        let (opened_run, draft) = (&self.opened_run, &self.draft);
+        context::assemble(self.engine, session, opened_run, history, draft, about).await
     }
 
     /// Compacts after the provider reported an overflow (R170).

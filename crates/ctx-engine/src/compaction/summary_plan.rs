@@ -83,8 +83,8 @@ pub(crate) async fn plan(
     let history = &assembled.history;
     let newest = history.compaction.map(|at| &history.turns[at]);
     let known = newest.and_then(|turn| turn.compaction.as_ref());
-    let normal = |turn: &&Turn| turn.kind == Kind::Normal;
-    let summarised: Vec<&Turn> = history.turns[..at].iter().filter(normal).collect();
+    let turns = history.turns[..at].iter().map(Arc::as_ref);
+    let summarised: Vec<&Turn> = turns.filter(|turn| turn.kind == Kind::Normal).collect();
     let view = engine
         .store()
         .view(&Target::Id(session.id), Needs::SEAL)

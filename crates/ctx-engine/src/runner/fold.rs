@@ -181,7 +181,7 @@ impl Runner<'_> {
 
     /// The agent's own session after the prompt: it has seen the history up to the head, and the
     /// open turn may be incomplete.
-    async fn own_conversation(&self, id: String) -> Option<AgentSession> {
+    async fn own_conversation(&mut self, id: String) -> Option<AgentSession> {
         let session = self.row().await.ok()?;
         Some(AgentSession {
             provider_id: self.opened_run.run.provider_id.clone(),

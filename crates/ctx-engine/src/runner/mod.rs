@@ -9,6 +9,7 @@
 
 mod fold;
 mod persist;
+mod reads;
 mod tool_calls;
 
 use std::sync::Arc;
@@ -16,27 +17,26 @@ use std::time::Duration;
 
 use ctx_core::agent_session::AgentSession;
 use ctx_core::compaction::Compaction;
-use ctx_core::decide::{AgentTool, Checkpoint, Needs, OpenedRun};
+use ctx_core::decide::{AgentTool, Checkpoint, OpenedRun};
 use ctx_core::draft::{Draft, Entry};
-use ctx_core::id::{MessageId, SessionId};
+use ctx_core::id::{MessageId, SessionId, TurnId};
 use ctx_core::inbox::Item;
 use ctx_core::message::Role;
 use ctx_core::object::Named;
-use ctx_core::refusal::Refusal;
 use ctx_core::run::{Cancel, Outcome, Phase};
 use ctx_core::session::Session;
 use ctx_core::suspension::{Awaited, AwaitedCall, Kind};
-use ctx_store::Target;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
 use crate::compaction::CompactionResult;
+use crate::context::History;
 use crate::engine::{Engine, Error};
 use crate::provider::{
     AgentSessionState, DELTAS_MAX, Delta, End, Failure, FailureClass, Link, Provider, STEERS_MAX,
-    Steer, Stop, TOOL_USES_MAX,
+    Stop, TOOL_USES_MAX,
 };
 use crate::shared::Actor;
 
@@ -51,6 +51,10 @@ pub(crate) struct Runner<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) session: SessionId,
     pub(crate) opened_run: OpenedRun,
+    /// Whether the session's row was read again since the run was opened.
+    pub(crate) row_was_read: bool,
+    /// The history up to a head, if it was read or is known from the last run.
+    pub(crate) history: Option<(Option<TurnId>, Arc<History>)>,
     pub(crate) draft: Draft,
     /// Progress that is not stored yet.
     pub(crate) new: Checkpoint,
@@ -74,6 +78,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) failed: Option<Failure>,
     /// Whether the end of the run, or its suspension, is stored.
     pub(crate) ended: bool,
+    /// Whether the transaction that ended the run saw nothing left to do.
+    pub(crate) is_settled: bool,
     /// The agent's own session that this turn is sent to.
     pub(crate) agent_session: Option<AgentSession>,
     /// Whether the agent has ended normally, so that its own session contains the whole turn.
@@ -86,6 +92,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) compaction: Option<Compaction>,
     /// Whether another session started this one.
     pub(crate) worker: bool,
+    /// Whether the provider may keep a process for the session; one of a model API does not.
+    keeps_resources: bool,
 }
 
 /// Text of one message that is not sent to followers yet.
@@ -95,20 +103,24 @@ pub(crate) struct UnshownText {
     pub(crate) text: String,
 }
 
-/// Carries out a run until it has ended. Returns `false` if it was abandoned before.
+/// Carries out a run until it has ended.
 pub(crate) async fn run(
     engine: &Engine,
     session: SessionId,
     opened_run: OpenedRun,
     actor: &Arc<Actor>,
-) -> bool {
+) -> RunResult {
     let draft = Draft::of(opened_run.drafts.iter().cloned());
+    let (seq, head) = (opened_run.session.seq, opened_run.head);
+    let history = engine.shared().histories().take(session, seq, head);
     engine.shared().feed.begin(session, opened_run.run.id, &draft);
     let mut runner = Runner {
         engine,
         session,
         draft,
         opened_run,
+        row_was_read: false,
+        history: history.map(|history| (head, history)),
         new: Checkpoint::default(),
         new_bytes: 0,
         blobs: Vec::new(),
@@ -122,16 +134,20 @@ pub(crate) async fn run(
         run_lost: false,
         failed: None,
         ended: false,
+        is_settled: false,
         agent_session: None,
         seen: false,
         overflowed: false,
         excerpts_results: false,
         compaction: None,
         worker: false,
+        keeps_resources: false,
     };
     let ending = runner.drive(actor).await;
     runner.end(ending).await;
-    engine.shared().process_used(session, &runner.opened_run.run.provider_id, engine.now());
+    if runner.keeps_resources {
+        engine.shared().process_used(session, &runner.opened_run.run.provider_id, engine.now());
+    }
     engine.shared().feed.end(session);
     if runner.worker
         && runner.ended
@@ -139,7 +155,18 @@ pub(crate) async fn run(
     {
         tracing::warn!(%session, %error, "the report about a worker is sent later");
     }
-    runner.ended
+    runner.result()
+}
+
+/// How a run ended for its actor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunResult {
+    /// Its end is stored, and the transaction saw nothing left to do.
+    Settled,
+    /// Its end is stored; a message or a report may wait.
+    Ended,
+    /// It was given up before its end was stored.
+    Abandoned,
 }
 
 /// How a run is to end.
@@ -151,6 +178,14 @@ pub(crate) enum Ending {
 }
 
 impl Runner<'_> {
+    fn result(&self) -> RunResult {
+        match (self.ended, self.is_settled) {
+            (true, true) => RunResult::Settled,
+            (true, false) => RunResult::Ended,
+            (false, _) => RunResult::Abandoned,
+        }
+    }
+
     async fn drive(&mut self, actor: &Arc<Actor>) -> Ending {
         let Some(provider) = self.engine.shared().provider(&self.opened_run.run.provider_id) else {
             let name = &self.opened_run.run.provider_id;
@@ -290,6 +325,8 @@ impl Runner<'_> {
         actor: &Arc<Actor>,
     ) -> Result<Option<End>, Error> {
         let about = provider.about();
+        self.keeps_resources = !about.repeatable;
+        let is_first = !self.row_was_read && self.opened_run.resumes.is_empty();
         let session = self.row().await?;
         self.worker = session.is_worker();
         let Some(mut request) = self.request_that_fits(&session, &about, actor).await? else {
@@ -322,7 +359,10 @@ impl Runner<'_> {
         let abort = task.abort_handle();
         self.message = None;
         let mut deadline: Option<Instant> = None;
-        self.poll_run(&stop, &steer, &mut steered).await;
+        if !is_first {
+            // Messages that the provider did not take during its last call are sent to it again.
+            self.poll_run(&stop, &steer, &mut steered).await;
+        }
         let shutdown = self.engine.shared().shutdown.clone();
         let mut poll_timer = Instant::now();
         // Calls of tools that still wait when this call of the provider ends are given up.
@@ -435,52 +475,6 @@ impl Runner<'_> {
             self.store_new().await?;
         }
         Ok(())
-    }
-
-    pub(crate) async fn row(&self) -> Result<Session, Error> {
-        let view = self.engine.store().view(&Target::Id(self.session), Needs::NOTHING).await?;
-        Ok(view.ok_or(Refusal::NoSession)?.session)
-    }
-
-    /// Reads the run's row: whether it is to end, and which messages are to be added.
-    pub(crate) async fn poll_run(
-        &mut self,
-        stop: &CancellationToken,
-        steer: &mpsc::Sender<Steer>,
-        steered: &mut Vec<Item>,
-    ) {
-        let Ok(view) = self.engine.store().view(&Target::Id(self.session), Needs::RUN).await else {
-            return;
-        };
-        let Some(view) = view else {
-            // The session was deleted.
-            self.run_lost = true;
-            return;
-        };
-        let Some(run) =
-            view.run.filter(|run| run.id == self.opened_run.run.id && run.ended_at.is_none())
-        else {
-            self.run_lost = true;
-            return;
-        };
-        if let Some(cancel) = run.cancel {
-            if self.cancel.is_none() && !self.new.entries.is_empty() {
-                // Whoever cancelled may close the turn before the provider has stopped.
-                self.checkpoint().await;
-            }
-            self.cancel.get_or_insert(cancel);
-            stop.cancel();
-        }
-        for item in
-            view.inbox.into_iter().filter(|item| item.state == ctx_core::inbox::ItemState::Steering)
-        {
-            if steered.iter().all(|other| other.message_id != item.message_id) {
-                let sent = steer.try_send(Steer { message_id: item.message_id, text: item.text() });
-                if sent.is_ok() {
-                    steered.push(item);
-                }
-            }
-        }
     }
 
     /// Carries out calls of ctx's own tools. Returns the calls that only the client can answer.

@@ -1,9 +1,10 @@
 //! Stores the progress, the suspension and the end of a run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_core::decide::{
-    self, Checkpoint, Drafts, EndedRun, Invocation, Needs, SessionView, TerminationCause,
+    self, Checkpoint, Drafts, EndedRun, Invocation, Needs, RunEnd, SessionView, TerminationCause,
     item_message,
 };
 use ctx_core::message::{Message, Role};
@@ -17,6 +18,7 @@ use ctx_store::Target;
 use tokio::time::Instant;
 
 use super::{Ending, Runner};
+use crate::context::Turn;
 use crate::engine::Error;
 
 /// How often storing the end of a run is tried before it is left to recovery.
@@ -154,7 +156,9 @@ impl Runner<'_> {
             started_at: self.opened_run.run.turn_started_at,
             ended_at: self.engine.now(),
         };
+        let turn = (about.clone(), messages.clone());
         let (ready, body) = Ready::new(about, messages);
+        let body_bytes = body.object().bytes.len();
         let mut objects: Vec<Named> = blobs;
         objects.append(&mut self.blobs);
         objects.push(body);
@@ -180,13 +184,15 @@ impl Runner<'_> {
             };
             // Only the end of a worker's run may seal its task.
             let seals = self.worker || self.opened_run.run.task_effect == TaskEffect::Confirm;
-            let needs = if seals { Needs::END } else { Needs::RUN };
+            let needs = if seals { Needs::SEALING_END } else { Needs::END };
             let (feed, session) = (&self.engine.shared().feed, self.session);
             let show = || feed.send_texts(session, &self.unshown);
             let target = Target::Id(session);
             match self.engine.decide_and_show(target, needs, objects, rule, show).await {
-                Ok(_) => {
+                Ok(written) => {
                     self.ended = true;
+                    self.is_settled = written.reply.is_settled;
+                    self.keep_history(written.seq, &written.reply, turn, body_bytes);
                     return;
                 }
                 // Another process ended the run; its turn contains everything up to the last
@@ -213,6 +219,25 @@ impl Runner<'_> {
                 Err(error) => self.pause_after_failure(try_, &error).await,
             }
         }
+    }
+
+    /// Keeps the history with the new turn for the next run.
+    fn keep_history(
+        &mut self,
+        seq: u64,
+        end: &RunEnd,
+        (about, messages): (About, Vec<Message>),
+        body_bytes: usize,
+    ) {
+        let Some((head, history)) = self.history.take() else { return };
+        let Some(turn) = end.turn.filter(|_| end.head == end.turn) else { return };
+        if head != self.opened_run.head || about.kind == turn::Kind::Compaction {
+            return;
+        }
+        let mut history = Arc::unwrap_or_clone(history);
+        history.turns.push(Arc::new(Turn::new(turn, about, None, messages, body_bytes)));
+        let (histories, now) = (&self.engine.shared(), self.engine.now());
+        histories.histories().put(self.session, seq, end.head, Arc::new(history), now);
     }
 
     async fn pause_after_failure(&self, try_: u32, error: &Error) {

@@ -7,6 +7,8 @@ mod finish_task;
 mod message_agent;
 mod search_conversations;
 
+use std::sync::{Arc, LazyLock};
+
 use ctx_core::decide::{AgentTool, Decided, Invocation, Needs, SessionView, check_fence};
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::inbox::{Rights, Tool};
@@ -61,12 +63,15 @@ impl Caller {
 }
 
 /// The tools that a session offers.
-pub(crate) async fn offered(engine: &Engine, session: &Session) -> Result<Vec<Tool>, Error> {
+pub(crate) async fn offered(engine: &Engine, session: &Session) -> Result<Vec<Arc<Tool>>, Error> {
+    static DESCRIBED: LazyLock<Vec<(AgentTool, Arc<Tool>)>> = LazyLock::new(|| {
+        AgentTool::ALL.into_iter().map(|tool| (tool, Arc::new(describe(tool)))).collect()
+    });
     let depth = engine.depth(session).await?;
-    let offered = AgentTool::ALL.into_iter();
     let has_entity = session.routing.entity.is_some();
-    let offered = offered.filter(|tool| tool.is_offered(session.track_tasks, depth, has_entity));
-    Ok(offered.map(describe).collect())
+    let is_offered = |tool: &AgentTool| tool.is_offered(session.track_tasks, depth, has_entity);
+    let offered = DESCRIBED.iter().filter(|(tool, _)| is_offered(tool));
+    Ok(offered.map(|(_, described)| described.clone()).collect())
 }
 
 fn describe(tool: AgentTool) -> Tool {

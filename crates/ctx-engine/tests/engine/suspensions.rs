@@ -113,7 +113,7 @@ async fn results_continue_the_same_turn_under_a_new_run() {
             "tool: [= result of c1] [= result of c2]"
         ]
     );
-    assert_eq!(again.tools[..1], [tool("look")], "the tools of the message are offered on");
+    assert_eq!(*again.tools[0], tool("look"), "the tools of the message are offered on");
     assert_eq!(again.resumes.len(), 1);
     assert_eq!(bench.transcript("one").await.last().map(String::as_str), Some("agent: found"));
     assert_eq!(bench.endings("one").await, [Status::Completed]);

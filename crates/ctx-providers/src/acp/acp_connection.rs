@@ -1,6 +1,7 @@
 //! One agent process and its open conversation.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_core::id::MessageId;
@@ -153,8 +154,8 @@ impl Connection {
     }
 
     /// Offers the tools of ctx to this process.
-    pub(super) fn open_tool_server(&mut self, tools: &[Tool]) {
-        match ToolServer::open(tools.to_vec()) {
+    pub(super) fn open_tool_server(&mut self, tools: &[Arc<Tool>]) {
+        match ToolServer::open(tools.iter().map(|tool| Tool::clone(tool)).collect()) {
             Ok(server) => self.tool_server = Some(server),
             // The agent works without them.
             Err(error) => tracing::warn!(%error, "cannot offer the tools of ctx to an agent"),

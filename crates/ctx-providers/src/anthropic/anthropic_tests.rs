@@ -1,5 +1,7 @@
 //! Request bodies and the description of a server. Responses are tested in `tests/providers`.
 
+use std::sync::Arc;
+
 use ctx_core::inbox::Tool;
 use ctx_core::message::{Part, Role};
 use serde_json::{Value, json};
@@ -46,11 +48,11 @@ fn body_contains_the_conversation_and_the_models_thinking() {
     ]);
     request.images = images();
     request.system = Some("Be brief.".to_owned());
-    request.tools = vec![Tool {
+    request.tools = vec![Arc::new(Tool {
         name: "look".to_owned(),
         description: "Looks.".to_owned(),
         parameters: Value::Null,
-    }];
+    })];
     let body = messages_request::body(&request, "m", 100);
     let ephemeral = json!({"type": "ephemeral"});
     let expected = json!({

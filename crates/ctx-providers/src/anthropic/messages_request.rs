@@ -4,6 +4,8 @@
 //! sent back unchanged. Cache markers are set after the parts that later requests repeat: the
 //! tools, the system prompt, and the history before the newest message.
 
+use std::sync::Arc;
+
 use ctx_core::inbox::Tool;
 use ctx_core::message::Role;
 use ctx_engine::provider::Request;
@@ -29,7 +31,7 @@ pub(crate) fn body(request: &Request, model: &str, max_tokens: u64) -> Value {
         mark_for_cache(body["system"].get_mut(0));
     }
     if !request.tools.is_empty() {
-        let tool = |tool: &Tool| {
+        let tool = |tool: &Arc<Tool>| {
             let (name, description) = (&tool.name, &tool.description);
             json!({ "name": name, "description": description, "input_schema": schema(tool) })
         };

@@ -9,6 +9,7 @@ mod anthropic_tests;
 use async_trait::async_trait;
 use ctx_engine::provider::{About, End, Failure, Link, Provider, Request};
 
+use crate::model_request::body_text;
 use crate::model_server::{Auth, ModelServer, ServerConfig};
 use crate::tool_calls::CallIds;
 use messages_stream::BlockParser;
@@ -44,7 +45,7 @@ impl Anthropic {
                 .server
                 .stream_response(
                     "v1/messages",
-                    &body,
+                    body_text(&body),
                     &mut blocks,
                     link,
                     self.server.first_byte_deadline(),

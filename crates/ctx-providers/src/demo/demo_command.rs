@@ -2,6 +2,8 @@
 //!
 //! Pure: equal requests give equal commands.
 
+use std::sync::Arc;
+
 use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::projection::{is_mark, states_end_of_turn};
@@ -84,7 +86,7 @@ pub(super) fn text_of(message: &Message) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-fn from_text(text: &str, tools: &[Tool]) -> DemoCommand {
+fn from_text(text: &str, tools: &[Arc<Tool>]) -> DemoCommand {
     let lower = text.to_lowercase();
     let has = |word: &str| word_position(&lower, word).is_some();
     if has("summarise") || has("summarize") {
@@ -129,8 +131,8 @@ fn results(messages: &[Message]) -> Vec<String> {
 
 /// The client's tools in the order in which the text names them. The n-th tool gets the n-th JSON
 /// object of the text.
-fn calls(text: &str, lower: &str, tools: &[Tool]) -> Vec<(String, Value)> {
-    let position = |tool: &Tool| {
+fn calls(text: &str, lower: &str, tools: &[Arc<Tool>]) -> Vec<(String, Value)> {
+    let position = |tool: &Arc<Tool>| {
         word_position(lower, &tool.name.to_lowercase()).map(|at| (at, tool.name.clone()))
     };
     let mut named: Vec<(usize, String)> = tools.iter().filter_map(position).collect();
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn named_tool_is_called_with_the_json_in_the_text() {
-        let tools = [tool("get_time"), tool("get_weather"), tool("Search")];
+        let tools = ["get_time", "get_weather", "Search"].map(|name| Arc::new(tool(name)));
         let call = |text: &str| match from_text(text, &tools) {
             DemoCommand::Call(calls) => calls,
             other => panic!("{text}: {other:?}"),

@@ -144,11 +144,11 @@ async fn client_tool_is_called_and_its_result_is_quoted() {
     let result = |id: &str, text: &str| message(Role::Tool, vec![tool_result(id, text, false)]);
     let mut history = vec![message(Role::Assistant, vec![earlier]), result("call_1", "old")];
     history.push(text_message(Role::User, r#"call get_weather {"city":"Oslo"}"#));
-    let tools = vec![Tool {
+    let tools = vec![std::sync::Arc::new(Tool {
         name: "get_weather".to_owned(),
         description: String::new(),
         parameters: Value::Null,
-    }];
+    })];
     let (deltas, end) = run(Request { tools: tools.clone(), ..request(history.clone()) }).await;
     assert_eq!(end, End::Done(Stop::ToolCalls));
     let call = Delta::ToolCall {

@@ -17,6 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use ctx_engine::provider::{About, End, Failure, Link, Provider, Request};
 
+use crate::model_request::body_text;
 use crate::model_server::{Auth, ModelServer, ServerConfig};
 use crate::tool_calls::CallIds;
 use chat::chat_stream::ChatParser;
@@ -63,7 +64,7 @@ impl OpenAi {
                 .server
                 .stream_response(
                     "chat/completions",
-                    &body,
+                    body,
                     &mut ChatParser::new(call_ids),
                     link,
                     deadline,
@@ -75,7 +76,13 @@ impl OpenAi {
         let body = responses::responses_request::body(request, &model, with_reasoning);
         let first = self
             .server
-            .stream_response("responses", &body, &mut ItemParser::new(call_ids), link, deadline)
+            .stream_response(
+                "responses",
+                body_text(&body),
+                &mut ItemParser::new(call_ids),
+                link,
+                deadline,
+            )
             .await;
         match first {
             Err(failure)
@@ -89,7 +96,7 @@ impl OpenAi {
                 self.server
                     .stream_response(
                         "responses",
-                        &body,
+                        body_text(&body),
                         &mut ItemParser::new(CallIds::used_in(&request.messages)),
                         link,
                         deadline,

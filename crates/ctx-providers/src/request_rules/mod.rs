@@ -10,6 +10,7 @@ mod random_histories;
 mod responses_rules;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ctx_core::projection::{ImageHandling, PastTurn, project};
 use ctx_engine::provider::Request;
@@ -74,7 +75,7 @@ fn projected_request(history: &[PastTurn], options: &RequestOptions) -> Request 
     let mut projected = request(project(history, PROVIDER, pictures));
     projected.images = if options.images { images() } else { Default::default() };
     projected.system = options.system.clone();
-    projected.tools = options.tools.clone();
+    projected.tools = options.tools.iter().cloned().map(Arc::new).collect();
     projected.options =
         options.effort.iter().map(|effort| ("effort".to_owned(), effort.clone())).collect();
     projected
@@ -82,7 +83,8 @@ fn projected_request(history: &[PastTurn], options: &RequestOptions) -> Request 
 
 fn bodies(request: &Request) -> [Value; 3] {
     [
-        crate::openai::chat::chat_request::body(request, "m"),
+        serde_json::from_slice(&crate::openai::chat::chat_request::body(request, "m"))
+            .expect("JSON"),
         crate::openai::responses::responses_request::body(request, "m", true),
         crate::anthropic::messages_request::body(request, "m", 1000),
     ]

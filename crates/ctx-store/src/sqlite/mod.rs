@@ -37,6 +37,7 @@ use async_trait::async_trait;
 use ctx_core::id::NodeId;
 use ctx_core::time::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::Semaphore;
 
 use crate::driver::{Db, Driver, Inspection, Read, Snapshot, Transact};
 use crate::transition::{Stored, Transition};
@@ -51,8 +52,11 @@ use segment::BodySink;
 use write_queue::WriteQueue;
 use writer::Shared;
 
-/// Connections that are kept open for readers.
+/// Connections that are kept open for readers. Reads of a few rows run on the caller's thread, so
+/// they need no more than there are threads.
 const READERS_MAX: usize = 8;
+/// Longer reads and maintenance transactions that run at the same time. Further ones wait.
+const BLOCKING_READS_MAX: usize = 4;
 /// Rows behind the index from which a process that ends brings it up to date.
 const LAG_MAX_ROWS: u64 = 2000;
 /// A smaller store is indexed quickly by the first search.
@@ -138,6 +142,7 @@ struct Sqlite {
 struct Pool {
     shared: Arc<Shared>,
     readers: Mutex<Vec<Reader>>,
+    blocking_reads: Semaphore,
 }
 
 /// The connections of one reader: the database, and `search.db` once it was needed.
@@ -186,7 +191,11 @@ impl Sqlite {
         let readers = Mutex::new(vec![Reader { main, search_db: None }]);
         let database = Self {
             queue: Arc::new(WriteQueue::new(shared.clone())),
-            pool: Arc::new(Pool { shared, readers }),
+            pool: Arc::new(Pool {
+                shared,
+                readers,
+                blocking_reads: Semaphore::new(BLOCKING_READS_MAX),
+            }),
             indexer,
             indexing: options.indexing,
             nodes: Arc::default(),
@@ -195,18 +204,25 @@ impl Sqlite {
         Ok((database, project))
     }
 
-    /// Runs a function with a reader's connections, on a thread that may block.
+    /// Runs a function with a reader's connections on a thread that may block, at most
+    /// [`BLOCKING_READS_MAX`] at a time.
     async fn with_reader<T: Send + 'static>(
         &self,
         run: impl FnOnce(&mut Reader, &Files) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
+        let permit = self.pool.blocking_reads.acquire().await;
+        let done = self.on_thread(run).await;
+        drop(permit);
+        done
+    }
+
+    /// Runs a function with a reader's connections on a thread that may block.
+    async fn on_thread<T: Send + 'static>(
+        &self,
+        run: impl FnOnce(&mut Reader, &Files) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
         let pool = self.pool.clone();
-        let done = tokio::task::spawn_blocking(move || {
-            let mut reader = pool.take()?;
-            let result = run(&mut reader, &pool.shared.files);
-            pool.put_back(reader);
-            result
-        });
+        let done = tokio::task::spawn_blocking(move || pool.with_reader(run));
         done.await.map_err(|e| Error::Internal(e.to_string()))?
     }
 
@@ -237,6 +253,17 @@ impl Drop for Sqlite {
 }
 
 impl Pool {
+    /// Runs a function with a reader's connections on this thread.
+    fn with_reader<T>(
+        &self,
+        run: impl FnOnce(&mut Reader, &Files) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut reader = self.take()?;
+        let result = run(&mut reader, &self.shared.files);
+        self.put_back(reader);
+        result
+    }
+
     fn take(&self) -> Result<Reader, Error> {
         let kept = self.readers.lock().ok().and_then(|mut readers| readers.pop());
         match kept {
@@ -384,11 +411,12 @@ impl Driver for Sqlite {
     }
 
     async fn read(&self, snapshot: Snapshot, read: Read) -> Result<(), Error> {
+        if snapshot == Snapshot::Rows {
+            return self.pool.with_reader(|reader, files| reader.read(files, &*read));
+        }
         self.with_reader(move |reader, files| {
-            let _keep_bodies = match snapshot {
-                Snapshot::Short => None,
-                Snapshot::Long => erasure::prevent_erasure(files),
-            };
+            let is_long = snapshot == Snapshot::Long;
+            let _keep_bodies = is_long.then(|| erasure::prevent_erasure(files));
             reader.read(files, &*read)
         })
         .await
@@ -400,7 +428,8 @@ impl Driver for Sqlite {
 
     async fn lease(&self, node: NodeId, until: Option<Timestamp>) -> Result<bool, Error> {
         let nodes = self.nodes.clone();
-        self.with_reader(move |reader, files| match until {
+        // A lease is renewed however many reads wait.
+        self.on_thread(move |reader, files| match until {
             Some(until) => nodes.keep_alive(&mut reader.main, files, node, until),
             None => nodes.leave(&mut reader.main, files, node).map(|()| true),
         })
@@ -408,7 +437,7 @@ impl Driver for Sqlite {
     }
 
     async fn dead_nodes(&self, now: Timestamp) -> Result<Vec<NodeId>, Error> {
-        self.with_reader(move |reader, files| node_locks::dead(&reader.main, files, now)).await
+        self.on_thread(move |reader, files| node_locks::dead(&reader.main, files, now)).await
     }
 
     async fn maintain(&self, now: Timestamp) -> Result<bool, Error> {

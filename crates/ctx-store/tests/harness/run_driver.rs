@@ -6,7 +6,7 @@ use ctx_core::compaction::{By, Compaction, Metadata, Trigger, Type};
 use ctx_core::decide::{
     self, Accepted, Batch, Checkpoint, ClassifyMode, Compacted, Decision, Delivered, Drafts,
     EndedRun, Invocation, Needs, NewCompaction, OpenedRun, ProviderCapabilities, ProviderCatalog,
-    RunHost, RunPolicy, SessionView, Settings, Submit, SubmitTarget, TerminationCause,
+    RunEnd, RunHost, RunPolicy, SessionView, Settings, Submit, SubmitTarget, TerminationCause,
 };
 use ctx_core::draft;
 use ctx_core::id::{MessageId, NodeId, RunId, SuspensionId, TurnId};
@@ -296,7 +296,7 @@ impl SessionWriter {
         ended: EndedRun,
         body: Named,
         ms: i64,
-    ) -> Result<Written<()>, Error> {
+    ) -> Result<Written<RunEnd>, Error> {
         self.decide(ms, vec![body], move |view, invocation| {
             decide::end_run(view, &ended, invocation)
         })

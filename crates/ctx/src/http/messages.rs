@@ -145,12 +145,9 @@ pub(super) async fn wait_until_settled(
     session: SessionId,
     wait: Duration,
 ) -> Option<Activity> {
-    let session = session.to_string();
     tokio::select! {
         () = state.shutdown.cancelled() => None,
-        settled = state.engine.sessions().wait_until_settled(&session, wait) => {
-            settled.ok().map(|info| info.session.state)
-        }
+        settled = state.engine.sessions().settled_state(session, wait) => settled.ok(),
     }
 }
 

@@ -76,8 +76,13 @@ pub(super) async fn create(
         track_tasks: body.track_tasks,
         ..NewSession::default()
     };
-    let first = body.message.map(FirstMessage::outgoing).transpose()?;
-    let (id, sent) = state.engine.sessions().create(new, first, key).await?;
+    let Some(first) = body.message.map(FirstMessage::outgoing).transpose()? else {
+        let info = state.engine.sessions().create_empty(new, key).await?;
+        let headers = location(&info.session.id.to_string());
+        let created = Created { session: Session::from(&info), message: None };
+        return Ok((StatusCode::CREATED, headers, Json(created)));
+    };
+    let (id, sent) = state.engine.sessions().create(new, Some(first), key).await?;
     let mut message = sent.as_ref().map(Accepted::from);
     if let (Some(_), Some(wait)) = (&message, preferred_wait(&headers))
         && let Some(now) = wait_until_settled(&state, id, wait).await

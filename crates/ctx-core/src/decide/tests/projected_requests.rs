@@ -483,10 +483,10 @@ fn text(message: &Message) -> &str {
 /// The forms in which models and agents receive the request contain each message once, and the text
 /// after it is not another message of the user.
 fn check_texts(request: &[Message]) {
-    let is_request = |part: &&Part| part.searchable_text().is_some_and(|t| t.starts_with("please"));
-    for message in alternate(request.to_vec()) {
-        for pair in message.content.windows(2) {
-            let joined = pair.iter().all(|part| is_request(&part));
+    let is_request = |part: &Part| part.searchable_text().is_some_and(|t| t.starts_with("please"));
+    for message in alternate(request) {
+        for pair in message.parts.windows(2) {
+            let joined = pair.iter().all(|part| is_request(part));
             assert!(!joined, "two messages without a mark between them: {pair:?}");
         }
     }

@@ -3,6 +3,8 @@
 //! The server stores nothing (`store: false`). It returns the model's reasoning encrypted; ctx
 //! keeps the item unchanged and sends it back before the output that followed it.
 
+use std::sync::Arc;
+
 use ctx_core::inbox::Tool;
 use ctx_core::message::Role;
 use ctx_engine::provider::{Failure, FailureClass, Request};
@@ -29,7 +31,7 @@ pub(crate) fn body(request: &Request, model: &str, with_reasoning: bool) -> Valu
         body["include"] = json!(["reasoning.encrypted_content"]);
     }
     if !request.tools.is_empty() {
-        let tool = |tool: &Tool| {
+        let tool = |tool: &Arc<Tool>| {
             json!({
                 "type": "function",
                 "name": tool.name,

@@ -38,11 +38,11 @@ async fn request_contains_system_prompt_tools_and_results() {
     ]);
     requests.system = Some("Be brief.".to_owned());
     requests.model = Some("other".to_owned());
-    requests.tools = vec![Tool {
+    requests.tools = vec![std::sync::Arc::new(Tool {
         name: "weather".to_owned(),
         description: "Shows it.".to_owned(),
         parameters: Value::Null,
-    }];
+    })];
     let config = ServerConfig {
         api_key: Some("sk-12345678".to_owned()),
         base_url: format!("{}/v1/", server.url),
