@@ -11,6 +11,7 @@ mod feed;
 mod images;
 mod inbox;
 mod inbox_limits;
+mod kept_history;
 mod long_history;
 mod message_pages;
 mod nested_workers;
