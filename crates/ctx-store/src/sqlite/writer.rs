@@ -367,7 +367,7 @@ fn body_sink<'a>(
     files: &Files,
     group: &[&PreparedWrite],
 ) -> Result<BodySink<'a>, Error> {
-    let bytes = group.iter().map(|write| write.bytes()).sum();
+    let bytes = group.iter().map(|write| write.bytes).sum();
     if group.len() < FILE_GROUP_MIN || !FILE_GROUP_BYTES.contains(&bytes) {
         return Ok(BodySink::Chunks(ChunkAppender::open(connection)?));
     }
