@@ -1,15 +1,13 @@
-//! Prepares bodies before the transaction: compresses them if that makes them smaller, and extracts
-//! the words for the search index.
+//! Prepares bodies before the transaction: compresses them if that makes them smaller.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use ctx_core::id::ObjectId;
 use ctx_core::object::{Kind, Named};
-use zstd::bulk::Compressor;
+use zstd::bulk::{Compressor, Decompressor};
 
 use crate::Error;
-use crate::word_filter;
 
 /// Bodies below this size are stored uncompressed.
 const COMPRESS_MIN_BYTES: usize = 256;
@@ -27,9 +25,10 @@ pub(crate) struct Packed {
     pub(crate) kind: Kind,
     pub(crate) version: u16,
     pub(crate) size: usize,
-    pub(crate) words: Arc<[u32]>,
+    /// The unpacked bytes, for the search index; none of a blob, which is not searched.
+    pub(crate) text: Option<Arc<Vec<u8>>>,
     pub(crate) packing: u8,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Arc<Vec<u8>>,
 }
 
 /// Does the work that needs no transaction.
@@ -37,16 +36,14 @@ pub(crate) fn pack(named: Named, compress: bool) -> Packed {
     let id = named.id();
     let object = named.into_object();
     let size = object.bytes.len();
-    let words = if object.kind == Kind::Blob {
-        Arc::default()
-    } else {
-        word_filter::record_hashes(&object.bytes).into()
+    let smaller = compressed(&object.bytes, compress);
+    let whole = Arc::new(object.bytes);
+    let text = (object.kind != Kind::Blob).then(|| whole.clone());
+    let (packing, bytes) = match smaller {
+        Some(smaller) => (ZSTD, Arc::new(smaller)),
+        None => (RAW, whole),
     };
-    let (packing, bytes) = match compressed(&object.bytes, compress) {
-        Some(smaller) => (ZSTD, smaller),
-        None => (RAW, object.bytes),
-    };
-    Packed { id, kind: object.kind, version: object.version, size, words, packing, bytes }
+    Packed { id, kind: object.kind, version: object.version, size, text, packing, bytes }
 }
 
 fn compressed(bytes: &[u8], compress: bool) -> Option<Vec<u8>> {
@@ -66,6 +63,18 @@ fn compressed(bytes: &[u8], compress: bool) -> Option<Vec<u8>> {
 thread_local! {
     /// Creating a compressor costs more than compressing one tool output with it.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    /// Creating a decompressor costs seven times as much as unpacking the body of a turn with it.
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn decompressed(bytes: &[u8], size: usize) -> std::io::Result<Vec<u8>> {
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        let decompressor = match slot.take() {
+            Some(decompressor) => decompressor,
+            None => Decompressor::new()?,
+        };
+        slot.insert(decompressor).decompress(bytes, size)
+    })
 }
 
 /// Reverses packing. The caller checks the bytes against their hash.
@@ -74,7 +83,7 @@ pub(crate) fn unpack(bytes: Vec<u8>, packing: u8, size: i64) -> Result<Vec<u8>, 
     let size = size.ok_or_else(|| Error::Damaged("a body has an impossible size".to_owned()))?;
     match packing {
         RAW => Ok(bytes),
-        ZSTD => zstd::bulk::decompress(&bytes, size)
+        ZSTD => decompressed(&bytes, size)
             .map_err(|e| Error::Damaged(format!("a body cannot be unpacked: {e}"))),
         other => Err(Error::Damaged(format!("a body has the unknown packing {other}"))),
     }

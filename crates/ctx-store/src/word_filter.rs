@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use crate::driver::Table;
 
-/// Hashes of the words of a stored row: table, row number, hashes.
-pub(crate) type RowWords = (Table, i64, Arc<[u32]>);
+/// The text of a stored row: table, row number, unpacked bytes.
+pub(crate) type RowText = (Table, i64, Arc<Vec<u8>>);
 
 /// Number of rows that share a filter.
 pub(crate) const BLOCK_ROWS: usize = 64;

@@ -46,6 +46,8 @@ pub(crate) struct PreparedWrite {
     pub(crate) write: Write,
     pub(crate) rule: Box<dyn Transition>,
     objects: Vec<Packed>,
+    /// Bytes of the bodies that the write brings.
+    pub(crate) bytes: usize,
     compress: bool,
 }
 
@@ -53,13 +55,10 @@ impl PreparedWrite {
     /// Packs the bodies that the write brings.
     pub(crate) fn new(mut write: Write, rule: Box<dyn Transition>, compress: bool) -> Self {
         let objects = std::mem::take(&mut write.objects);
-        let objects = objects.into_iter().map(|object| pack(object, compress)).collect();
-        Self { write, rule, objects, compress }
-    }
-
-    /// Bytes of the bodies that the write brings.
-    pub(crate) fn bytes(&self) -> usize {
-        self.objects.iter().map(|object| object.bytes.len()).sum()
+        let objects: Vec<Packed> =
+            objects.into_iter().map(|object| pack(object, compress)).collect();
+        let bytes = objects.iter().map(|object| object.bytes.len()).sum();
+        Self { write, rule, objects, bytes, compress }
     }
 }
 

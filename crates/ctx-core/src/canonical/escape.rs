@@ -24,9 +24,10 @@ const fn is_special(byte: u8) -> bool {
 
 /// Number of bytes before the first one that must be escaped.
 fn plain(text: &[u8]) -> usize {
-    // No early exit inside a chunk: the compiler vectorises the loop.
-    let is_plain = |chunk: &&[u8]| !chunk.iter().fold(false, |any, byte| any | is_special(*byte));
-    let plain_len: usize = text.chunks(CHUNK).take_while(is_plain).map(<[u8]>::len).sum();
+    // No early exit inside a chunk of a fixed size: the compiler vectorises the loop.
+    let is_plain =
+        |chunk: &&[u8; CHUNK]| !chunk.iter().fold(false, |any, byte| any | is_special(*byte));
+    let plain_len = text.as_chunks().0.iter().take_while(is_plain).count() * CHUNK;
     text[plain_len..]
         .iter()
         .position(|byte| is_special(*byte))

@@ -10,7 +10,7 @@ use ctx_core::decide::{Change, CommitRecord, Event, StepRecord, activity};
 use ctx_core::id::{BlobId, ObjectId, SessionId, StepId, TaskId, TurnId};
 use ctx_core::message::Part;
 use ctx_core::object::Kind;
-use ctx_core::session;
+use ctx_core::session::{self, Session};
 use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
 use ctx_core::turn;
@@ -20,7 +20,7 @@ use crate::driver::{Table, Tx, args};
 use crate::pack::{Packed, pack};
 
 use super::load::{KnownRows, Loaded, turn_row};
-use super::session_rows::SessionRow;
+use super::session_rows::{Progress, SessionRow};
 use super::{
     compaction_rows, conversation_rows, event_rows, identity_rows, not_found, outbox_rows,
     session_rows, task_rows, to_json, turn_rows,
@@ -117,6 +117,7 @@ pub(crate) fn apply(
         tx,
         input,
         session: loaded.session.as_ref().map(SessionState::found),
+        put: None,
         tasks: TaskRows::new(&loaded.rows),
         rows: loaded.rows,
     };
@@ -150,12 +151,14 @@ struct Writer<'a, 'b> {
     tx: &'a mut dyn Tx,
     input: &'a Input<'b>,
     session: Option<SessionState>,
+    /// The session as the batch changes it; written at the end.
+    put: Option<&'b Session>,
     tasks: TaskRows,
     rows: KnownRows,
 }
 
-impl Writer<'_, '_> {
-    fn change(&mut self, change: &Change) -> Result<(), Error> {
+impl<'b> Writer<'_, 'b> {
+    fn change(&mut self, change: &'b Change) -> Result<(), Error> {
         if let Change::CreateSession(new) = change {
             let head = new.head.map(|turn| turn_row(&self.rows, turn)).transpose()?;
             let row = session_rows::insert(self.tx, new, head)?;
@@ -184,7 +187,7 @@ impl Writer<'_, '_> {
                 Ok(())
             }
             Change::MoveHead { turn, depth } => self.move_head(*turn, *depth),
-            Change::PutSession(put) => session_rows::update(self.tx, session, put),
+            Change::PutSession(put) => self.put_session(put),
             Change::PutItem(item) => {
                 let pictures: Vec<BlobId> = item.content.iter().filter_map(Part::blob).collect();
                 self.store_blobs(&pictures)?;
@@ -232,6 +235,17 @@ impl Writer<'_, '_> {
         self.session
             .as_mut()
             .ok_or_else(|| Error::Internal("a change without a session".to_owned()))
+    }
+
+    fn put_session(&mut self, put: &'b Session) -> Result<(), Error> {
+        self.put = Some(put);
+        let session = self.session()?;
+        if session.label == put.label {
+            return Ok(());
+        }
+        session.label.clone_from(&put.label);
+        let row = session.row;
+        session_rows::rename(self.tx, row, &put.label)
     }
 
     fn append_turn(&mut self, record: &turn::Record) -> Result<(), Error> {
@@ -373,21 +387,20 @@ impl Writer<'_, '_> {
             let turn = session.stored_turn;
             Some(event_rows::insert(self.tx, session.row, prev, seq, now, events, turn)?)
         };
-        self.tx.execute(
-            "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5,
-                 seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9 WHERE row = ?1",
-            args![
-                session.row,
-                session.head,
-                session.turn_count,
-                session.task,
-                session.prompt.as_ref(),
-                seq,
-                feed_row.or(session.last_event),
-                now,
-                active_at,
-            ],
-        )?;
+        let progress = Progress {
+            head: session.head,
+            turn_count: session.turn_count,
+            task: session.task,
+            prompt: session.prompt.as_ref(),
+            seq,
+            last_event: feed_row.or(session.last_event),
+            updated_at: now,
+            last_activity_at: active_at,
+        };
+        match self.put {
+            Some(put) => session_rows::update(self.tx, session.row, put, &progress)?,
+            None => session_rows::update_progress(self.tx, session.row, &progress)?,
+        }
         Ok(Some(Applied { session: id, seq, feed_row }))
     }
 }

@@ -301,20 +301,65 @@ pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> 
     Ok(row)
 }
 
-/// Writes the columns of a session that its conversation changes.
-pub(crate) fn update(tx: &mut dyn Tx, row: i64, session: &Session) -> Result<(), Error> {
+/// The columns of a session that are written with every batch.
+pub(crate) struct Progress<'a> {
+    pub(crate) head: Option<i64>,
+    pub(crate) turn_count: u64,
+    pub(crate) task: Option<i64>,
+    pub(crate) prompt: Option<&'a String>,
+    pub(crate) seq: u64,
+    pub(crate) last_event: Option<i64>,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) last_activity_at: Timestamp,
+}
+
+pub(crate) fn update_progress(tx: &mut dyn Tx, row: i64, to: &Progress<'_>) -> Result<(), Error> {
+    tx.execute(
+        "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5,
+             seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9 WHERE row = ?1",
+        args![
+            row,
+            to.head,
+            to.turn_count,
+            to.task,
+            to.prompt,
+            to.seq,
+            to.last_event,
+            to.updated_at,
+            to.last_activity_at,
+        ],
+    )?;
+    Ok(())
+}
+
+/// Writes also the columns that the conversation changes, except the label. One statement instead
+/// of two: each encodes the whole row.
+pub(crate) fn update(
+    tx: &mut dyn Tx,
+    row: i64,
+    session: &Session,
+    to: &Progress<'_>,
+) -> Result<(), Error> {
     let options = if session.options.is_empty() { None } else { Some(to_json(&session.options)?) };
     let rights = &session.tool_rights;
     let tool_rights = if rights.is_empty() { None } else { Some(to_json(rights)?) };
     tx.execute(
-        "UPDATE sessions SET label = ?2, title = ?3, working_dir = ?4, status = ?5, state = ?6,
-             persona = ?7, provider_id = ?8, model = ?9, options = ?10, delivery = ?11,
-             track_tasks = ?12, owner = ?13, fence = ?14, unreported = ?15, tool_rights = ?16,
-             envelope = ?17
+        "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5,
+             seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9,
+             title = ?10, working_dir = ?11, status = ?12, state = ?13, persona = ?14,
+             provider_id = ?15, model = ?16, options = ?17, delivery = ?18, track_tasks = ?19,
+             owner = ?20, fence = ?21, unreported = ?22, tool_rights = ?23, envelope = ?24
          WHERE row = ?1",
         args![
             row,
-            &session.label,
+            to.head,
+            to.turn_count,
+            to.task,
+            to.prompt,
+            to.seq,
+            to.last_event,
+            to.updated_at,
+            to.last_activity_at,
             session.title.as_ref(),
             session.working_dir.as_ref(),
             &to_name(&session.status)?,
@@ -332,6 +377,13 @@ pub(crate) fn update(tx: &mut dyn Tx, row: i64, session: &Session) -> Result<(),
             session.envelope.as_ref().map(to_json).transpose()?.as_ref(),
         ],
     )?;
+    Ok(())
+}
+
+/// Writes the label. It is not part of [`update`]: SQLite writes the index of each column that a
+/// statement sets, also if the value stays the same.
+pub(crate) fn rename(tx: &mut dyn Tx, row: i64, label: &str) -> Result<(), Error> {
+    tx.execute("UPDATE sessions SET label = ?2 WHERE row = ?1", args![row, label])?;
     Ok(())
 }
 

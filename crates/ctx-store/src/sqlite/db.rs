@@ -13,7 +13,7 @@ use rusqlite::{CachedStatement, Connection};
 use crate::Error;
 use crate::driver::{Arg, Cells, Db, HashQuery, Place, Row, Table, Tx};
 use crate::pack::Packed;
-use crate::word_filter::RowWords;
+use crate::word_filter::RowText;
 
 use super::hash_index::{self, WriterHashIndex};
 use super::segment::{self, BodySink};
@@ -214,13 +214,13 @@ impl Db for SqliteDb<'_> {
 pub(super) struct SqliteTx<'c> {
     db: SqliteDb<'c>,
     sink: BodySink<'c>,
-    /// Words of stored objects, for the search index.
-    words: Vec<RowWords>,
+    /// Texts of stored objects, for the search index.
+    texts: Vec<RowText>,
 }
 
 impl<'c> SqliteTx<'c> {
     pub(super) fn new(db: SqliteDb<'c>, sink: BodySink<'c>) -> Self {
-        Self { db, sink, words: Vec::new() }
+        Self { db, sink, texts: Vec::new() }
     }
 
     pub(super) fn index_needed(&self) -> bool {
@@ -228,9 +228,9 @@ impl<'c> SqliteTx<'c> {
     }
 
     /// Stores the bodies that are still buffered. The caller commits next.
-    pub(super) fn flush(self) -> Result<Vec<RowWords>, Error> {
+    pub(super) fn flush(self) -> Result<Vec<RowText>, Error> {
         self.sink.flush(self.db.connection)?;
-        Ok(self.words)
+        Ok(self.texts)
     }
 }
 
@@ -295,8 +295,8 @@ impl Tx for SqliteTx<'_> {
         {
             index.borrow_mut().add(body.id, row);
         }
-        if let Some(body) = body.filter(|body| !body.words.is_empty()) {
-            self.words.push((table, row, body.words.clone()));
+        if let Some(text) = body.and_then(|body| body.text.clone()) {
+            self.texts.push((table, row, text));
         }
         Ok(row)
     }

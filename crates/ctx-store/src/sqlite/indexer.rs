@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, pa
 
 use crate::Error;
 use crate::driver::{Place, Table};
-use crate::word_filter::{self, BLOCK_ROWS, RowWords};
+use crate::word_filter::{self, BLOCK_ROWS, RowText};
 
 use super::hash_index::{self, RUN_ROWS};
 use super::open::{BUSY_TIMEOUT, Files, connect, meta};
@@ -26,8 +26,11 @@ use super::segment;
 const INDEX_VERSION: &str = "3";
 /// Most rows that are indexed in one transaction.
 const BATCH_ROWS: usize = 4 * RUN_ROWS;
-/// Most word hashes in the cache: 64 MB. The bodies of rows that are not cached are read again.
-const CACHED_WORDS_MAX: usize = 16 << 20;
+/// Most bytes of texts in the cache. The bodies of rows that are not cached are read again.
+const CACHED_BYTES_MAX: usize = 64 << 20;
+
+/// Most word hashes of a tail: 4 MB.
+const TAIL_WORDS_MAX: usize = 1 << 20;
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS info (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -42,38 +45,38 @@ const SCHEMA: &str = "
 /// Inode number of an index in memory; no file has it.
 const IN_MEMORY_INODE: u64 = u64::MAX;
 
-/// Word hashes that the writer of this process has computed for rows that are not indexed yet.
+/// Texts that the writer of this process has stored in rows that are not indexed yet.
 #[derive(Default)]
-pub(crate) struct WordCache {
-    rows: HashMap<(Table, i64), Arc<[u32]>>,
-    words: usize,
+pub(crate) struct TextCache {
+    rows: HashMap<(Table, i64), Arc<Vec<u8>>>,
+    bytes: usize,
 }
 
-impl WordCache {
-    pub(crate) fn add(&mut self, words: Vec<RowWords>) {
-        for (table, row, words) in words {
-            if self.words + words.len() > CACHED_WORDS_MAX {
+impl TextCache {
+    pub(crate) fn add(&mut self, texts: Vec<RowText>) {
+        for (table, row, text) in texts {
+            if self.bytes + text.len() > CACHED_BYTES_MAX {
                 return;
             }
-            self.words += words.len();
-            self.rows.insert((table, row), words);
+            self.bytes += text.len();
+            self.rows.insert((table, row), text);
         }
     }
 
-    fn take(&mut self, table: Table, row: i64) -> Option<Arc<[u32]>> {
-        let words = self.rows.remove(&(table, row))?;
-        self.words -= words.len();
-        Some(words)
+    fn take(&mut self, table: Table, row: i64) -> Option<Arc<Vec<u8>>> {
+        let text = self.rows.remove(&(table, row))?;
+        self.bytes -= text.len();
+        Some(text)
     }
 
     fn remove_through(&mut self, table: Table, watermark: i64) {
         self.rows.retain(|(of, row), _| *of != table || *row > watermark);
-        self.words = self.rows.values().map(|words| words.len()).sum();
+        self.bytes = self.rows.values().map(|text| text.len()).sum();
     }
 }
 
-fn lock_word_cache(word_cache: &Mutex<WordCache>) -> MutexGuard<'_, WordCache> {
-    word_cache.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_text_cache(text_cache: &Mutex<TextCache>) -> MutexGuard<'_, TextCache> {
+    text_cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A connection to `search.db` and the inode of its file: another process may replace a damaged
@@ -301,29 +304,42 @@ pub(crate) struct Indexer {
     files: Files,
     main: Connection,
     search_db: Option<SearchDb>,
+    tails: HashMap<Table, Tail>,
+}
+
+/// Rows up to the watermark that the next batch indexes again, because their run or block is not
+/// full. A tail of another watermark is not used: another process has indexed rows.
+struct Tail {
+    watermark: i64,
+    /// All rows after this one are in the tail.
+    after: i64,
+    rows: Vec<Row>,
 }
 
 struct Row {
     id: i64,
     hash: [u8; 32],
     place: Option<Place>,
+    /// Hashes of the words, if they are known.
+    words: Option<Vec<u32>>,
 }
 
 impl Indexer {
     pub(crate) fn open(files: &Files) -> Result<Self, Error> {
-        Ok(Self { files: files.clone(), main: connect(files)?, search_db: None })
+        let (files, main) = (files.clone(), connect(files)?);
+        Ok(Self { files, main, search_db: None, tails: HashMap::new() })
     }
 
     /// Indexes all rows that are stored now.
-    pub(crate) fn catch_up(&mut self, word_cache: &Mutex<WordCache>) -> Result<(), Error> {
+    pub(crate) fn catch_up(&mut self, text_cache: &Mutex<TextCache>) -> Result<(), Error> {
         for table in Table::ALL {
-            while self.batch(table, word_cache)? {}
+            while self.batch(table, text_cache)? {}
             let watermark = self
                 .search_db
                 .as_ref()
                 .map_or(Ok(0), |search_db| hash_index::watermark(search_db, table))?;
             // Rows that another process indexed are still in the cache.
-            lock_word_cache(word_cache).remove_through(table, watermark);
+            lock_text_cache(text_cache).remove_through(table, watermark);
         }
         Ok(())
     }
@@ -334,7 +350,7 @@ impl Indexer {
     }
 
     /// Indexes a batch of rows of a table; `false` if there are no more.
-    fn batch(&mut self, table: Table, word_cache: &Mutex<WordCache>) -> Result<bool, Error> {
+    fn batch(&mut self, table: Table, text_cache: &Mutex<TextCache>) -> Result<bool, Error> {
         let search_db = SearchDb::current(&mut self.search_db, &self.files, &self.main)?;
         // One snapshot: rows must match their bodies while other processes delete both.
         let main = self.main.unchecked_transaction()?;
@@ -347,16 +363,27 @@ impl Indexer {
         let watermark = hash_index::watermark(&tx, table)?;
         let (run, block) =
             (reopen_last_run(&tx, table, watermark)?, reopen_last_block(&tx, table, watermark)?);
-        let rows = rows_after(&main, table, run.min(block))?;
-        let after = |from: i64| &rows[rows.partition_point(|row| row.id <= from)..];
-        index_hashes(&tx, table, after(run))?;
+        let from = run.min(block);
+        let tail = self.tails.remove(&table);
+        let tail = tail.filter(|tail| tail.watermark == watermark && tail.after <= from);
+        let (mut rows, read_from) = match tail {
+            Some(tail) => (tail.rows, watermark),
+            None => (Vec::new(), from),
+        };
+        let new = rows_after(&main, table, read_from)?;
+        let is_complete = new.len() < BATCH_ROWS;
+        rows.extend(new);
+        let after = |rows: &[Row], from: i64| rows.partition_point(|row| row.id <= from);
+        let first_of_run = after(&rows, run);
+        index_hashes(&tx, table, &rows[first_of_run..])?;
         if table != Table::Blobs {
-            for block in after(block).chunks(BLOCK_ROWS) {
-                index_words(&tx, &main, table, block, word_cache)?;
+            let first_of_block = after(&rows, block);
+            for block in rows[first_of_block..].chunks_mut(BLOCK_ROWS) {
+                index_words(&tx, &main, table, block, text_cache)?;
             }
         }
         // If the last rows were deleted, the watermark moves past them.
-        let last = if rows.len() < BATCH_ROWS {
+        let last = if is_complete {
             newest_row(&main, table)?
         } else {
             rows.last().map_or(watermark, |row| row.id)
@@ -367,7 +394,25 @@ impl Indexer {
             params![table as i64, last, hash_index::hash_of_row(&main, table, last)?],
         )?;
         tx.commit()?;
+        self.tails.insert(table, Tail::new(last, from, rows));
         Ok(last > watermark)
+    }
+}
+
+impl Tail {
+    /// Keeps as many of the rows after `from` as a run has, and the words of one block.
+    fn new(watermark: i64, from: i64, mut rows: Vec<Row>) -> Self {
+        let dropped = rows.len().saturating_sub(RUN_ROWS);
+        let after = rows[..dropped].last().map_or(from, |row| row.id);
+        rows.drain(..dropped);
+        let (mut count, mut words) = (0, 0);
+        for row in rows.iter_mut().rev() {
+            (count, words) = (count + 1, words + row.words.as_ref().map_or(0, Vec::len));
+            if count > BLOCK_ROWS || words > TAIL_WORDS_MAX {
+                row.words = None;
+            }
+        }
+        Self { watermark, after, rows }
     }
 }
 
@@ -395,7 +440,8 @@ fn rows_after(main: &Connection, table: Table, from: i64) -> Result<Vec<Row>, Er
         table.name()
     ))?;
     let rows = statement.query_map([from], |row| {
-        Ok(Row { id: row.get(0)?, hash: row.get(1)?, place: segment::place_from_row(row, 2)? })
+        let (id, hash, place) = (row.get(0)?, row.get(1)?, segment::place_from_row(row, 2)?);
+        Ok(Row { id, hash, place, words: None })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -434,26 +480,35 @@ fn index_words(
     search_db: &Connection,
     main: &Connection,
     table: Table,
-    block: &[Row],
-    word_cache: &Mutex<WordCache>,
+    block: &mut [Row],
+    text_cache: &Mutex<TextCache>,
 ) -> Result<(), Error> {
     let mut all = Vec::new();
-    for row in block {
-        let cached = lock_word_cache(word_cache).take(table, row.id);
-        match (cached, row.place) {
-            (Some(words), _) => all.extend_from_slice(&words),
-            (None, Some(place)) => {
-                let bytes = segment::read(main, &place).unwrap_or_default();
-                all.extend(word_filter::record_hashes(&bytes));
-            }
-            (None, None) => {}
-        }
+    for row in &mut *block {
+        let words = match row.words.take() {
+            Some(words) => words,
+            None => words_of(main, table, row, text_cache),
+        };
+        all.extend_from_slice(&words);
+        row.words = Some(words);
     }
     match (block.first(), block.last()) {
         (Some(first), Some(last)) => {
             put_block(search_db, table, (first.id, last.id, block.len()), all)
         }
         _ => Ok(()),
+    }
+}
+
+/// Hashes of the words of a row; none if its body was purged or cannot be read.
+fn words_of(main: &Connection, table: Table, row: &Row, text_cache: &Mutex<TextCache>) -> Vec<u32> {
+    let cached = lock_text_cache(text_cache).take(table, row.id);
+    match (cached, row.place) {
+        (Some(text), _) => word_filter::record_hashes(&text),
+        (None, Some(place)) => {
+            word_filter::record_hashes(&segment::read(main, &place).unwrap_or_default())
+        }
+        (None, None) => Vec::new(),
     }
 }
 

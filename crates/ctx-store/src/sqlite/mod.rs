@@ -31,7 +31,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ctx_core::id::NodeId;
@@ -167,9 +167,10 @@ impl Sqlite {
         let mut shared = Shared {
             files,
             compress: options.compress,
-            word_cache: Mutex::default(),
+            text_cache: Mutex::default(),
             wake_indexer: None,
             wake_checkpointer: None,
+            log: Arc::default(),
         };
         let mut indexing_lock = None;
         let shared = match options.indexing {
@@ -181,7 +182,11 @@ impl Sqlite {
                 shared.wake_checkpointer = Some(wake_checkpointer);
                 let shared = Arc::new(shared);
                 start_indexer(Arc::downgrade(&shared), indexer.clone(), index_wakes)?;
-                writer::start_checkpointer(shared.files.clone(), checkpoint_wakes)?;
+                writer::start_checkpointer(
+                    shared.files.clone(),
+                    shared.log.clone(),
+                    checkpoint_wakes,
+                )?;
                 indexing_lock = open::lock_file(&shared.files.indexing_lock())
                     .ok()
                     .filter(|lock| lock.try_lock_shared().is_ok());
@@ -232,9 +237,7 @@ impl Sqlite {
         if fs::metadata(files.database()).is_ok_and(|meta| meta.len() < SMALL_BYTES) {
             return;
         }
-        let another_indexes =
-            open::lock_file(&files.indexing_lock()).is_ok_and(|lock| lock.try_lock().is_err());
-        if another_indexes {
+        if open::is_open_in_background(files) {
             return;
         }
         let lag = self.pool.take().and_then(|mut reader| reader.lag(files));
@@ -374,8 +377,9 @@ fn start_indexer(
     let run = move || {
         writer::lower_priority();
         while wakes.recv().is_ok() {
-            let until = Instant::now() + INDEX_DELAY;
-            while wakes.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok() {}
+            // Asleep, not waiting on the channel: each group would wake the thread.
+            std::thread::sleep(INDEX_DELAY);
+            wakes.try_iter().count();
             let Some(shared) = shared.upgrade() else { return };
             // A failure is retried after the next write; a search catches up first.
             let _ = catch_up(&shared, &indexer);
@@ -392,11 +396,11 @@ fn catch_up(shared: &Shared, indexer: &Mutex<Option<Indexer>>) -> Result<(), Err
         Some(working) => working,
         None => Indexer::open(&shared.files)?,
     };
-    let mut caught_up = working.catch_up(&shared.word_cache);
+    let mut caught_up = working.catch_up(&shared.text_cache);
     if let Err(Error::Damaged(_)) = caught_up
         && working.replace_if_damaged()?
     {
-        caught_up = working.catch_up(&shared.word_cache);
+        caught_up = working.catch_up(&shared.text_cache);
     }
     *slot = Some(working);
     caught_up

@@ -56,7 +56,7 @@ impl Files {
         self.dir.join("erase.lock")
     }
 
-    /// Held by long-running processes, which fill the index in the background.
+    /// Held by long-running processes, which fill the index and move the log in the background.
     pub(crate) fn indexing_lock(&self) -> PathBuf {
         self.dir.join("indexing.lock")
     }
@@ -181,6 +181,11 @@ fn lock_retrying_interrupts(file: &File) -> Result<(), Error> {
             locked => return Ok(locked?),
         }
     }
+}
+
+/// Whether a long-running process has the store open. It fills the index and moves the log.
+pub(crate) fn is_open_in_background(files: &Files) -> bool {
+    lock_file(&files.indexing_lock()).is_ok_and(|lock| lock.try_lock().is_err())
 }
 
 /// Acquires the write lock. Dropping the value releases it.

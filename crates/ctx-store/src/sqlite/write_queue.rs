@@ -149,7 +149,7 @@ impl WriteQueue {
         let mut bytes = 0;
         let fits = |job: &&Job| {
             let before = bytes;
-            bytes += job.write.bytes();
+            bytes += job.write.bytes;
             before < GROUP_MAX_BYTES
         };
         let count = jobs.iter().take(GROUP_MAX).take_while(fits).count();

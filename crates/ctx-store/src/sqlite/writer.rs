@@ -15,18 +15,27 @@ use rusqlite::hooks::Wal;
 
 use crate::Error;
 use crate::transition::{Applied, Outcome};
-use crate::word_filter::RowWords;
+use crate::word_filter::RowText;
 use crate::write::{self, PreparedWrite, WriteError};
 
 use super::db::{HashIndex, SqliteDb, SqliteTx};
 use super::hash_index::WriterHashIndex;
-use super::indexer::WordCache;
-use super::open::{BUSY_TIMEOUT, Files, WriteLock, check_min_writer, check_schema, connect};
+use super::indexer::TextCache;
+use super::open::{
+    BUSY_TIMEOUT, Files, WriteLock, check_min_writer, check_schema, connect, is_open_in_background,
+};
 use super::segment::{BodySink, ChunkAppender};
 use super::segment_file::SegmentFile;
 
-/// Log size in pages after which a passive checkpoint runs: 4 MB.
-const PASSIVE_PAGES: i32 = 1024;
+/// Log size in pages after which a process that runs one verb moves the log: 4 MB.
+const VERB_PAGES: i32 = 1024;
+/// Log size in pages after which the checkpointer of a long-running process moves the log: 16 MB.
+const PASSIVE_PAGES: i32 = 4096;
+/// Pages that the writer moves itself after the checkpointer has moved the others. When all are
+/// moved, the next transaction begins at the start of the log.
+const LAST_PAGES: i32 = 512;
+/// Checkpoints that the checkpointer runs in a row until only [`LAST_PAGES`] are left.
+const PASSES_MAX: usize = 4;
 /// Log size in pages after which a checkpoint waits for readers and restarts the log: 64 MB.
 const RESTART_PAGES: i32 = 16_384;
 
@@ -40,11 +49,21 @@ const FILE_GROUP_BYTES: std::ops::Range<usize> = 64 << 10..16 << 20;
 pub(crate) struct Shared {
     pub(crate) files: Files,
     pub(crate) compress: bool,
-    pub(crate) word_cache: Mutex<WordCache>,
+    pub(crate) text_cache: Mutex<TextCache>,
     /// Wakes the indexer after each group that stored something.
     pub(crate) wake_indexer: Option<SyncSender<()>>,
     /// Wakes the checkpointer of a long-running process.
     pub(crate) wake_checkpointer: Option<SyncSender<()>>,
+    pub(crate) log: Arc<LogProgress>,
+}
+
+/// What the writer and the checkpointer of this process know of the log.
+#[derive(Default)]
+pub(crate) struct LogProgress {
+    /// Pages in the log after the last transaction of this process.
+    pages: AtomicI32,
+    /// Pages that the checkpointer has moved; 0 after the writer has moved the rest.
+    moved: AtomicI32,
 }
 
 pub(crate) struct Writer {
@@ -60,8 +79,6 @@ struct Open {
     connection: Connection,
     hash_index: WriterHashIndex,
     segment: Option<SegmentFile>,
-    /// Pages in the log after the last transaction.
-    pages: Arc<AtomicI32>,
     /// Pages in the log at which the next checkpoint runs.
     next_checkpoint: i32,
 }
@@ -84,15 +101,14 @@ impl Writer {
             empty_log(&connection)?;
             self.sync_failed = false;
         }
-        let pages = Arc::new(AtomicI32::new(0));
-        let seen = pages.clone();
-        connection.wal_hook(Some(move |_: &mut Wal, n: i32| {
-            seen.store(n, Ordering::Relaxed);
+        let log = self.shared.log.clone();
+        connection.wal_hook(Some(move |_: &mut Wal, pages: i32| {
+            log.pages.store(pages, Ordering::Relaxed);
             Ok(())
         }))?;
         let hash_index = WriterHashIndex::new(self.shared.files.clone());
         let next_checkpoint = PASSIVE_PAGES;
-        self.open = Some(Open { connection, hash_index, segment: None, pages, next_checkpoint });
+        self.open = Some(Open { connection, hash_index, segment: None, next_checkpoint });
         Ok(())
     }
 
@@ -135,9 +151,9 @@ impl Writer {
             self.lock = fresh;
         }
         match result {
-            Ok((outcomes, words)) => {
-                if !words.is_empty() {
-                    self.remember(words);
+            Ok((outcomes, texts)) => {
+                if !texts.is_empty() {
+                    self.remember(texts);
                 }
                 Ok(outcomes)
             }
@@ -148,11 +164,11 @@ impl Writer {
         }
     }
 
-    /// Hands the words of stored rows to the indexer.
-    fn remember(&self, words: Vec<RowWords>) {
+    /// Hands the texts of stored rows to the indexer.
+    fn remember(&self, texts: Vec<RowText>) {
         if let Some(wake) = &self.shared.wake_indexer {
-            if let Ok(mut word_cache) = self.shared.word_cache.lock() {
-                word_cache.add(words);
+            if let Ok(mut text_cache) = self.shared.text_cache.lock() {
+                text_cache.add(texts);
             }
             let _ = wake.try_send(());
         }
@@ -174,42 +190,62 @@ impl Writer {
 
     /// Moves the log into the database when it has grown. A failure is harmless: the log holds
     /// everything.
-    ///
+    pub(crate) fn checkpoint(&mut self) {
+        let pages = self.shared.log.pages.load(Ordering::Relaxed);
+        match self.shared.wake_checkpointer.clone() {
+            Some(wake) => self.checkpoint_behind_writes(pages, &wake),
+            None if pages >= VERB_PAGES => self.checkpoint_of_verb(),
+            None => {}
+        }
+    }
+
     /// The progress of a passive checkpoint is known only while some process has the store open. A
     /// process that runs one verb therefore empties the log; otherwise each verb would move all of
-    /// it again. A long-running process has a thread for checkpoints, and the writer runs one
-    /// itself only if that thread falls too far behind.
-    pub(crate) fn checkpoint(&mut self) {
+    /// it again. It leaves the log to a long-running process, if there is one.
+    fn checkpoint_of_verb(&mut self) {
+        if !is_open_in_background(&self.shared.files) {
+            self.run_checkpoint("TRUNCATE", Wait::No);
+        }
+    }
+
+    /// A thread moves the log behind the writes. It never finishes while writes arrive, so the
+    /// writer moves the last pages itself. It waits for readers only if the log has grown too long.
+    fn checkpoint_behind_writes(&mut self, pages: i32, wake: &SyncSender<()>) {
         let Some(open) = &mut self.open else { return };
-        let pages = open.pages.load(Ordering::Relaxed);
+        let moved = self.shared.log.moved.load(Ordering::Relaxed);
         if pages < PASSIVE_PAGES {
             open.next_checkpoint = PASSIVE_PAGES;
         }
-        if pages < open.next_checkpoint {
-            return;
-        }
-        let overdue = pages >= RESTART_PAGES;
-        if let Some(wake) = self.shared.wake_checkpointer.as_ref().filter(|_| !overdue) {
+        if moved > 0 && (moved..=moved + LAST_PAGES).contains(&pages) {
+            self.shared.log.moved.store(0, Ordering::Relaxed);
+            self.run_checkpoint("PASSIVE", Wait::No);
+        } else if pages >= open.next_checkpoint {
             open.next_checkpoint = pages + PASSIVE_PAGES;
-            let _ = wake.try_send(());
-            return;
+            if pages >= RESTART_PAGES {
+                self.run_checkpoint("RESTART", Wait::ForReaders);
+            } else {
+                let _ = wake.try_send(());
+            }
         }
-        let mode = if self.shared.wake_checkpointer.is_some() { "RESTART" } else { "TRUNCATE" };
+    }
+
+    fn run_checkpoint(&self, mode: &str, wait: Wait) {
+        let Some(open) = &self.open else { return };
         if self.lock.lock().is_err() {
             return;
         }
-        let done = with_busy_timeout(&open.connection, overdue, |connection| {
-            connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-                Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?))
-            })
+        let _ = with_busy_timeout(&open.connection, wait, |connection| {
+            connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
         });
         let _ = self.lock.unlock();
-        // If readers prevented it, the next attempt follows after another 4 MB.
-        open.next_checkpoint = match done {
-            Ok((log, moved)) if log == moved => PASSIVE_PAGES,
-            _ => pages + PASSIVE_PAGES,
-        };
     }
+}
+
+/// Whether a checkpoint waits for readers.
+#[derive(PartialEq)]
+enum Wait {
+    No,
+    ForReaders,
 }
 
 /// Lowers the priority of a background thread. Otherwise it delays the writer after each sync,
@@ -221,7 +257,11 @@ pub(crate) fn lower_priority() {
 }
 
 /// Starts the thread that runs passive checkpoints. It ends when the sender is dropped.
-pub(crate) fn start_checkpointer(files: Files, wakes: Receiver<()>) -> Result<(), Error> {
+pub(crate) fn start_checkpointer(
+    files: Files,
+    log: Arc<LogProgress>,
+    wakes: Receiver<()>,
+) -> Result<(), Error> {
     let run = move || {
         lower_priority();
         let mut connection = None;
@@ -230,16 +270,26 @@ pub(crate) fn start_checkpointer(files: Files, wakes: Receiver<()>) -> Result<()
             if connection.is_none() {
                 connection = connect(&files).ok();
             }
-            let moved = connection
-                .as_ref()
-                .map(|open| open.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
-            if !matches!(moved, Some(Ok(()))) {
-                connection = None;
+            match connection.as_ref().map(|open| move_most_pages(open, &log)) {
+                Some(Ok(moved)) => log.moved.store(moved, Ordering::Relaxed),
+                Some(Err(_)) | None => connection = None,
             }
         }
     };
     std::thread::Builder::new().name("ctx-checkpoint".to_owned()).spawn(run)?;
     Ok(())
+}
+
+/// Moves pages into the database until few are left, and returns how many of the log are moved.
+fn move_most_pages(connection: &Connection, log: &LogProgress) -> rusqlite::Result<i32> {
+    let mut moved = 0;
+    for _ in 0..PASSES_MAX {
+        moved = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(2))?;
+        if log.pages.load(Ordering::Relaxed) - moved <= LAST_PAGES / 2 {
+            break;
+        }
+    }
+    Ok(moved)
 }
 
 /// Moves the whole log into the database, which syncs it, or fails.
@@ -253,13 +303,13 @@ fn empty_log(connection: &Connection) -> Result<(), Error> {
     }
 }
 
-/// Runs a statement that waits for readers only if `wait` is set.
+/// Runs a statement with or without waiting for readers.
 fn with_busy_timeout<T>(
     connection: &Connection,
-    wait: bool,
+    wait: Wait,
     run: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    if wait {
+    if wait == Wait::ForReaders {
         return run(connection);
     }
     connection.busy_timeout(Duration::ZERO)?;
@@ -268,7 +318,7 @@ fn with_busy_timeout<T>(
     result
 }
 
-type GroupOutcome = (Vec<Result<Outcome, Error>>, Vec<RowWords>);
+type GroupOutcome = (Vec<Result<Outcome, Error>>, Vec<RowText>);
 
 fn begin_and_commit(
     open: &mut Open,
@@ -295,9 +345,9 @@ fn begin_and_commit(
         connection.prepare_cached("ROLLBACK")?.execute([])?;
         return Ok((outcomes, Vec::new()));
     }
-    let words = tx.flush()?;
+    let texts = tx.flush()?;
     connection.prepare_cached("COMMIT")?.execute([])?;
-    Ok((outcomes, words))
+    Ok((outcomes, texts))
 }
 
 /// Whether a write leaves no row behind. A write with an idempotency key stores its key.
@@ -317,7 +367,7 @@ fn body_sink<'a>(
     files: &Files,
     group: &[&PreparedWrite],
 ) -> Result<BodySink<'a>, Error> {
-    let bytes = group.iter().map(|write| write.bytes()).sum();
+    let bytes = group.iter().map(|write| write.bytes).sum();
     if group.len() < FILE_GROUP_MIN || !FILE_GROUP_BYTES.contains(&bytes) {
         return Ok(BodySink::Chunks(ChunkAppender::open(connection)?));
     }

@@ -36,7 +36,6 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -339,7 +338,8 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Bench(_) | Verb::Guard(_) | Verb::Serve(_) => Ok(()),
         }
     });
-    // A classifier that timed out may still hold a thread; the process does not wait for it.
-    runtime.shutdown_timeout(Duration::from_millis(100));
+    // The process does not wait for its threads: an idle one takes milliseconds to end on a busy
+    // machine, and a classifier that timed out may still hold one.
+    runtime.shutdown_background();
     result
 }

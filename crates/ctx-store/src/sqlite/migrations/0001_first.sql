@@ -2,7 +2,8 @@
 -- plain column here; search.db indexes it after the transaction. The columns `seg`, `off` and `len`
 -- locate a body: segment, offset and stored length in bytes. `packing` is 0 for uncompressed and 1
 -- for zstd; `size` is the uncompressed length in bytes. Times are milliseconds since the Unix
--- epoch.
+-- epoch. A CHECK compares with OR: for an IN of three values or more, SQLite builds a temporary table with each
+-- row that is written.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
@@ -26,12 +27,12 @@ CREATE TABLE sessions (
     id TEXT NOT NULL UNIQUE,
     label TEXT NOT NULL UNIQUE,
     title TEXT, project TEXT NOT NULL, working_dir TEXT,
-    status TEXT NOT NULL CHECK (status IN ('active', 'suspended', 'archived', 'error')),
-    state TEXT NOT NULL CHECK (state IN ('idle', 'running', 'suspended')),
+    status TEXT NOT NULL CHECK (status = 'active' OR status = 'suspended' OR status = 'archived' OR status = 'error'),
+    state TEXT NOT NULL CHECK (state = 'idle' OR state = 'running' OR state = 'suspended'),
     head INTEGER REFERENCES turns(id), turn_count INTEGER NOT NULL DEFAULT 0,
     persona TEXT, provider_id TEXT, model TEXT, origin TEXT NOT NULL, options TEXT,
     routing_key TEXT, entity TEXT REFERENCES entities(id), policy TEXT, merged_into TEXT, tool_rights TEXT, envelope TEXT,
-    delivery TEXT NOT NULL DEFAULT 'open' CHECK (delivery IN ('open', 'hold', 'refuse')), track_tasks INTEGER NOT NULL DEFAULT 0,
+    delivery TEXT NOT NULL DEFAULT 'open' CHECK (delivery = 'open' OR delivery = 'hold' OR delivery = 'refuse'), track_tasks INTEGER NOT NULL DEFAULT 0,
     parent_session_label TEXT, parent_turn_id TEXT, spawn_tool_call_id TEXT,
     unreported INTEGER NOT NULL DEFAULT 0, task INTEGER REFERENCES tasks(row), pending_prompt TEXT,
     owner TEXT, fence INTEGER NOT NULL DEFAULT 0,
@@ -53,7 +54,7 @@ CREATE TABLE purging (turn INTEGER PRIMARY KEY);
 CREATE TABLE session_aliases (
     alias TEXT PRIMARY KEY, session_label TEXT NOT NULL REFERENCES sessions(label),
     created_at INTEGER NOT NULL,
-    reason TEXT CHECK (reason IN ('identity_promotion', 'identity_merge', 'manual'))) WITHOUT ROWID;
+    reason TEXT CHECK (reason = 'identity_promotion' OR reason = 'identity_merge' OR reason = 'manual')) WITHOUT ROWID;
 CREATE INDEX idx_session_aliases_target ON session_aliases(session_label);
 
 CREATE TABLE turns (
@@ -112,7 +113,7 @@ CREATE TABLE nodes (id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, host TEXT, expi
 CREATE TABLE inbox (
     id INTEGER PRIMARY KEY, message_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, position INTEGER NOT NULL,
     mode TEXT NOT NULL, source TEXT NOT NULL, content TEXT NOT NULL, intent TEXT, overrides TEXT,
-    state TEXT NOT NULL CHECK (state IN ('waiting', 'taken', 'steering', 'held', 'dropped')), enqueued_at INTEGER NOT NULL);
+    state TEXT NOT NULL CHECK (state = 'waiting' OR state = 'taken' OR state = 'steering' OR state = 'held' OR state = 'dropped'), enqueued_at INTEGER NOT NULL);
 CREATE INDEX inbox_by_session ON inbox(session, position);
 
 -- If a run of a session is open, it is the newest one.
@@ -154,7 +155,7 @@ CREATE TABLE idempotency (
 -- Identities --------------------------------------------------------------------------------------
 
 CREATE TABLE entities (
-    id TEXT PRIMARY KEY, kind TEXT NOT NULL CHECK (kind IN ('person', 'agent', 'service')), name TEXT NOT NULL, relationship TEXT,
+    id TEXT PRIMARY KEY, kind TEXT NOT NULL CHECK (kind = 'person' OR kind = 'agent' OR kind = 'service'), name TEXT NOT NULL, relationship TEXT,
     owner INTEGER NOT NULL DEFAULT 0, merged_into TEXT REFERENCES entities(id), created_at INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX entities_by_name ON entities(name);
 -- `key` is the address as one text: `channel:sender_id` or `channel/account_id:sender_id`, escaped.
@@ -167,9 +168,9 @@ CREATE INDEX identities_by_entity ON identities(entity);
 -- `next_attempt_at` is the time at which the process `claimed_by` gives it up.
 CREATE TABLE outbox (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('reply', 'prompt', 'permission', 'question')),
+    kind TEXT NOT NULL CHECK (kind = 'reply' OR kind = 'prompt' OR kind = 'permission' OR kind = 'question'),
     channel TEXT NOT NULL, recipient TEXT NOT NULL, address TEXT NOT NULL, body TEXT NOT NULL,
-    status TEXT NOT NULL CHECK (status IN ('pending', 'delivered', 'dead')), attempts INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status = 'pending' OR status = 'delivered' OR status = 'dead'), attempts INTEGER NOT NULL,
     next_attempt_at INTEGER NOT NULL, claimed_by TEXT, last_error TEXT, created_at INTEGER NOT NULL, delivered_at INTEGER);
 CREATE INDEX outbox_by_session ON outbox(session);
 CREATE INDEX outbox_due ON outbox(channel, next_attempt_at) WHERE status = 'pending';
@@ -180,7 +181,7 @@ CREATE INDEX outbox_delivered ON outbox(delivered_at) WHERE status = 'delivered'
 -- API tokens. Only the hash of a token is stored.
 CREATE TABLE tokens (
     id TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, name TEXT,
-    scope TEXT NOT NULL CHECK (scope IN ('read', 'write', 'admin')), created_at INTEGER NOT NULL) WITHOUT ROWID;
+    scope TEXT NOT NULL CHECK (scope = 'read' OR scope = 'write' OR scope = 'admin'), created_at INTEGER NOT NULL) WITHOUT ROWID;
 
 -- Schedules of the configuration that a server has seen. `last_tick` is the newest tick that is over.
 CREATE TABLE schedules (name TEXT PRIMARY KEY, seen_at INTEGER NOT NULL, last_tick INTEGER) WITHOUT ROWID;
