@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ctx_core::id::ObjectId;
 use ctx_core::object::{Kind, Named};
-use zstd::bulk::Compressor;
+use zstd::bulk::{Compressor, Decompressor};
 
 use crate::Error;
 use crate::word_filter;
@@ -66,6 +66,17 @@ fn compressed(bytes: &[u8], compress: bool) -> Option<Vec<u8>> {
 thread_local! {
     /// Creating a compressor costs more than compressing one tool output with it.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn decompress(bytes: &[u8], size: usize) -> std::io::Result<Vec<u8>> {
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        let decompressor = match slot.take() {
+            Some(decompressor) => decompressor,
+            None => Decompressor::new()?,
+        };
+        slot.insert(decompressor).decompress(bytes, size)
+    })
 }
 
 /// Reverses packing. The caller checks the bytes against their hash.
@@ -74,7 +85,7 @@ pub(crate) fn unpack(bytes: Vec<u8>, packing: u8, size: i64) -> Result<Vec<u8>, 
     let size = size.ok_or_else(|| Error::Damaged("a body has an impossible size".to_owned()))?;
     match packing {
         RAW => Ok(bytes),
-        ZSTD => zstd::bulk::decompress(&bytes, size)
+        ZSTD => decompress(&bytes, size)
             .map_err(|e| Error::Damaged(format!("a body cannot be unpacked: {e}"))),
         other => Err(Error::Damaged(format!("a body has the unknown packing {other}"))),
     }

@@ -71,6 +71,7 @@ struct SessionState {
     prompt: Option<String>,
     seq: u64,
     last_event: Option<i64>,
+    last_move: Option<i64>,
     /// The turn that was added last, and its row.
     stored_turn: Option<(TurnId, i64)>,
 }
@@ -87,6 +88,7 @@ impl SessionState {
             prompt: found.prompt.clone(),
             seq: found.session.seq,
             last_event: found.last_event,
+            last_move: found.last_move,
             stored_turn: None,
         }
     }
@@ -102,6 +104,7 @@ impl SessionState {
             prompt: None,
             seq: 0,
             last_event: None,
+            last_move: None,
             stored_turn: None,
         }
     }
@@ -160,7 +163,7 @@ impl Writer<'_, '_> {
             let head = new.head.map(|turn| turn_row(&self.rows, turn)).transpose()?;
             let row = session_rows::insert(self.tx, new, head)?;
             self.session = Some(SessionState::created(row, new, head));
-            return Ok(());
+            return if head.is_some() { self.head_moved() } else { Ok(()) };
         }
         let (session, now) = (self.session()?.row, self.input.now);
         match change {
@@ -277,8 +280,10 @@ impl Writer<'_, '_> {
     fn head_moved(&mut self) -> Result<(), Error> {
         let now = self.input.now;
         let session = self.session()?;
-        let (row, head) = (session.row, session.head);
-        session_rows::insert_head_move(self.tx, row, head, now)
+        let (row, prev, head) = (session.row, session.last_move, session.head);
+        let moved = session_rows::insert_head_move(self.tx, row, prev, head, now)?;
+        self.session()?.last_move = Some(moved);
+        Ok(())
     }
 
     fn move_head(&mut self, turn: Option<TurnId>, depth: u64) -> Result<(), Error> {
@@ -375,7 +380,8 @@ impl Writer<'_, '_> {
         };
         self.tx.execute(
             "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5,
-                 seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9 WHERE row = ?1",
+                 seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9, last_move = ?10
+             WHERE row = ?1",
             args![
                 session.row,
                 session.head,
@@ -386,6 +392,7 @@ impl Writer<'_, '_> {
                 feed_row.or(session.last_event),
                 now,
                 active_at,
+                session.last_move,
             ],
         )?;
         Ok(Some(Applied { session: id, seq, feed_row }))

@@ -47,12 +47,16 @@ const DATABASE_SEGMENT: i64 = 0;
 
 /// Reads and unpacks a body. The caller compares it with its hash.
 pub(crate) fn read(connection: &Connection, place: &Place) -> Result<Vec<u8>, Error> {
+    unpack(read_packed(connection, place)?, place.packing, place.size)
+}
+
+/// Reads the stored bytes of a body.
+pub(crate) fn read_packed(connection: &Connection, place: &Place) -> Result<Vec<u8>, Error> {
     let range = Range::checked(place.seg, place.off, place.len)?;
-    let bytes = match range.read_chunks(connection)? {
-        Some(bytes) => bytes,
-        None => range.read_file(connection)?,
-    };
-    unpack(bytes, place.packing, place.size)
+    match range.read_chunks(connection)? {
+        Some(bytes) => Ok(bytes),
+        None => range.read_file(connection),
+    }
 }
 
 /// Reads `seg, off, len, packing, size` from five columns; `None` if the body was purged.

@@ -28,7 +28,7 @@ CREATE TABLE sessions (
     title TEXT, project TEXT NOT NULL, working_dir TEXT,
     status TEXT NOT NULL CHECK (status IN ('active', 'suspended', 'archived', 'error')),
     state TEXT NOT NULL CHECK (state IN ('idle', 'running', 'suspended')),
-    head INTEGER REFERENCES turns(id), turn_count INTEGER NOT NULL DEFAULT 0,
+    head INTEGER REFERENCES turns(id), turn_count INTEGER NOT NULL DEFAULT 0, last_move INTEGER,
     persona TEXT, provider_id TEXT, model TEXT, origin TEXT NOT NULL, options TEXT,
     routing_key TEXT, entity TEXT REFERENCES entities(id), policy TEXT, merged_into TEXT, tool_rights TEXT, envelope TEXT,
     delivery TEXT NOT NULL DEFAULT 'open' CHECK (delivery IN ('open', 'hold', 'refuse')), track_tasks INTEGER NOT NULL DEFAULT 0,
@@ -56,14 +56,16 @@ CREATE TABLE session_aliases (
     reason TEXT CHECK (reason IN ('identity_promotion', 'identity_merge', 'manual'))) WITHOUT ROWID;
 CREATE INDEX idx_session_aliases_target ON session_aliases(session_label);
 
+-- `skip` is an ancestor further back than `parent`: with both, an ancestor at any depth is found in few steps.
 CREATE TABLE turns (
     id INTEGER PRIMARY KEY AUTOINCREMENT, hash BLOB NOT NULL, version INTEGER NOT NULL,
-    parent INTEGER REFERENCES turns(id), depth INTEGER NOT NULL, session INTEGER NOT NULL,
+    parent INTEGER REFERENCES turns(id), skip INTEGER, depth INTEGER NOT NULL, session INTEGER NOT NULL,
     header TEXT NOT NULL, blobs TEXT,
     body_version INTEGER NOT NULL, seg INTEGER, off INTEGER, len INTEGER, packing INTEGER, size INTEGER NOT NULL);
 CREATE INDEX turns_by_parent ON turns(parent);
 
-CREATE TABLE session_history (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, turn INTEGER, changed_at INTEGER NOT NULL);
+-- The moves of a session's head, linked from `sessions.last_move` by `prev`: no index is written with each turn.
+CREATE TABLE session_history (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, prev INTEGER, turn INTEGER, changed_at INTEGER NOT NULL);
 
 CREATE TABLE compactions (
     turn_id INTEGER PRIMARY KEY REFERENCES turns(id), summary TEXT NOT NULL,
