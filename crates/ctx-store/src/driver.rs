@@ -258,8 +258,8 @@ pub(crate) trait Db {
         limit: usize,
     ) -> Result<Vec<(i64, ObjectId)>, Error>;
 
-    /// The stored bytes of a body, as [`crate::pack`] made them.
-    fn packed(&self, place: &Place) -> Result<Vec<u8>, Error>;
+    /// The stored bytes of bodies, as [`crate::pack`] made them, in the order of their places.
+    fn packed(&self, places: &[Place]) -> Result<Vec<Vec<u8>>, Error>;
 }
 
 impl dyn Db + '_ {
@@ -307,7 +307,8 @@ impl dyn Db + '_ {
 
     /// The unpacked bytes of a body. The caller checks them against their hash.
     pub(crate) fn body(&self, place: &Place) -> Result<Vec<u8>, Error> {
-        unpack(self.packed(place)?, place.packing, place.size)
+        let packed = self.packed(std::slice::from_ref(place))?.pop().unwrap_or_default();
+        unpack(packed, place.packing, place.size)
     }
 
     /// The row of an object.

@@ -210,7 +210,8 @@ impl<'de> Visitor<'de> for OneMessage<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Message, A::Error> {
         let Self(calls, head) = self;
-        let (mut after, mut content) = (0, Vec::new());
+        // Most messages have one part.
+        let (mut after, mut content) = (0, Vec::with_capacity(1));
         if let Some(first) = list.next_element_seed(Element(calls))? {
             match first {
                 Ok(part) => content.push(part),

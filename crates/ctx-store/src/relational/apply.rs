@@ -254,6 +254,8 @@ impl Writer<'_, '_> {
             let session = self.session()?;
             session.head = Some(row);
             session.turn_count += known as u64;
+            let session = session.row;
+            session_rows::set_base(self.tx, session, row)?;
         }
         for record in &records[known..] {
             let body = self.input.objects.find(Kind::TurnBody, record.body);

@@ -295,9 +295,9 @@ pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> 
         "INSERT INTO sessions(id, label, title, project, working_dir, status, state, head,
              turn_count, persona, provider_id, model, origin, created_at, updated_at,
              last_activity_at, track_tasks, parent_session_label,
-             parent_turn_id, spawn_tool_call_id, routing_key, entity, policy)
+             parent_turn_id, spawn_tool_call_id, routing_key, entity, policy, base)
          VALUES (?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12, ?13,
-             ?14, ?15, ?16, ?17, ?18, ?19)",
+             ?14, ?15, ?16, ?17, ?18, ?19, ?6)",
         args![
             &new.id.to_string(),
             &new.label,
@@ -353,6 +353,12 @@ pub(crate) fn update(tx: &mut dyn Tx, row: i64, session: &Session) -> Result<(),
             session.envelope.as_ref().map(to_json).transpose()?.as_ref(),
         ],
     )?;
+    Ok(())
+}
+
+/// Records the stored turn that an import continues.
+pub(crate) fn set_base(tx: &mut dyn Tx, session: i64, turn: i64) -> Result<(), Error> {
+    tx.execute("UPDATE sessions SET base = ?2 WHERE row = ?1", args![session, turn])?;
     Ok(())
 }
 

@@ -21,8 +21,10 @@ use super::{checked, compaction_rows, decoded};
 
 /// Most rows that one statement reads. Rows of one session are mostly consecutive.
 const WINDOW_MAX: i64 = 128;
-/// Turns that are decoded together.
+/// Turns that are read and decoded together.
 const BATCH_TURNS: usize = 64;
+/// Size of bodies, in bytes, after which a batch gets no further turn.
+const BATCH_MAX_BYTES: usize = 1 << 20;
 /// Most threads that decode one path, including the one that reads it.
 const THREADS_MAX: usize = 4;
 /// Batches that wait for each thread.
@@ -55,15 +57,24 @@ impl TurnRow {
         })
     }
 
-    /// Adds what only the connection can read.
-    fn with_body(self, db: &dyn Db) -> Result<PackedTurn, Error> {
-        let body = self.place.as_ref().map(|place| db.packed(place)).transpose()?;
-        let compaction = match self.header.kind {
-            turn::Kind::Compaction => compaction_rows::read(db, self.row)?,
+    fn size(&self) -> usize {
+        self.place.map_or(0, |place| usize::try_from(place.size).unwrap_or(0))
+    }
+}
+
+/// Adds what only the connection can read.
+fn with_bodies(db: &dyn Db, rows: Vec<TurnRow>) -> Result<Vec<PackedTurn>, Error> {
+    let places: Vec<Place> = rows.iter().filter_map(|row| row.place).collect();
+    let mut bodies = db.packed(&places)?.into_iter();
+    let add = |row: TurnRow| {
+        let compaction = match row.header.kind {
+            turn::Kind::Compaction => compaction_rows::read(db, row.row)?,
             turn::Kind::Normal => None,
         };
-        Ok(PackedTurn { row: self, body, compaction })
-    }
+        let body = row.place.and_then(|_| bodies.next());
+        Ok(PackedTurn { row, body, compaction })
+    };
+    rows.into_iter().map(add).collect()
 }
 
 /// A turn whose body is neither unpacked nor checked.
@@ -107,10 +118,8 @@ impl<'a> Path<'a> {
 
     /// The next turn, checked.
     pub(crate) fn next_turn(&mut self) -> Result<Option<StoredTurn>, Error> {
-        match self.next_row()? {
-            Some(row) => row.with_body(self.db)?.unpacked().map(Some),
-            None => Ok(None),
-        }
+        let Some(row) = self.next_row()? else { return Ok(None) };
+        with_bodies(self.db, vec![row])?.pop().map(PackedTurn::unpacked).transpose()
     }
 
     fn next_row(&mut self) -> Result<Option<TurnRow>, Error> {
@@ -176,27 +185,33 @@ impl<'a> Selected<'a> {
         })
     }
 
-    /// Up to [`BATCH_TURNS`] turns with their bodies; empty at the end.
+    fn has_more(&self) -> bool {
+        let path_ends = self.path.read.is_empty() && self.path.at.is_none();
+        let ends = if self.oldest_first { self.reversed.is_empty() } else { path_ends };
+        self.turns > 0 && self.messages > 0 && !ends
+    }
+
+    /// The next turns with their bodies; empty at the end.
     fn next_batch(&mut self, is_first: bool) -> Result<Vec<PackedTurn>, Error> {
-        let mut batch = Vec::new();
-        while batch.len() < BATCH_TURNS && self.turns > 0 && self.messages > 0 {
+        let (mut batch, mut batch_bytes) = (Vec::new(), 0);
+        while batch.len() < BATCH_TURNS && batch_bytes < BATCH_MAX_BYTES && self.has_more() {
             let next = match self.oldest_first {
                 true => self.reversed.pop(),
                 false => self.path.next_row()?,
             };
             let Some(row) = next else { break };
-            let size = row.place.map_or(0, |place| usize::try_from(place.size).unwrap_or(0));
-            let first = is_first && batch.is_empty();
-            if size > self.bytes && !first {
+            let size = row.size();
+            if size > self.bytes && !(is_first && batch.is_empty()) {
                 self.turns = 0;
                 break;
             }
             self.turns -= 1;
             self.messages = self.messages.saturating_sub(row.header.messages.len());
             self.bytes = self.bytes.saturating_sub(size);
-            batch.push(row.with_body(self.path.db)?);
+            batch_bytes += size;
+            batch.push(row);
         }
-        Ok(batch)
+        with_bodies(self.path.db, batch)
     }
 }
 
@@ -207,10 +222,8 @@ pub(crate) fn map<T: Send>(
     map: &(dyn Fn(StoredTurn) -> Result<T, Error> + Sync),
 ) -> Result<Vec<T>, Error> {
     let mut selected = Selected::new(path, query)?;
-    let first = selected.next_batch(true)?;
-    let more = first.len() == BATCH_TURNS;
-    let mut done = mapped(first, map)?;
-    if more {
+    let mut done = mapped(selected.next_batch(true)?, map)?;
+    if selected.has_more() {
         done.extend(on_threads(selected, map)?);
     }
     Ok(done)

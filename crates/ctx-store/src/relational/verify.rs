@@ -352,7 +352,7 @@ impl Check<'_> {
 }
 
 /// A fault, and a query that names the rows that have it.
-const POINTERS: [(&str, &str); 8] = [
+const POINTERS: [(&str, &str); 10] = [
     (
         "it is missing",
         "SELECT DISTINCT 'ref HEAD:' || project FROM commits
@@ -365,13 +365,21 @@ const POINTERS: [(&str, &str); 8] = [
          WHERE turn IS NOT NULL AND turn NOT IN (SELECT id FROM turns) LIMIT 100",
     ),
     (
+        "its head is not that of its newest move",
+        "SELECT 'session ' || id FROM sessions WHERE head IS DISTINCT FROM
+           (SELECT turn FROM session_history h WHERE h.id = last_move AND h.session = sessions.row)
+         LIMIT 100",
+    ),
+    (
         "a move of its head is missing",
-        "SELECT 'session ' || sessions.id FROM sessions
-         WHERE last_move IS NOT NULL AND NOT EXISTS (SELECT 1 FROM session_history
-           WHERE session_history.id = last_move AND session_history.session = sessions.row)
-         UNION SELECT 'session ' || sessions.id
+        "SELECT 'session ' || sessions.id
          FROM session_history JOIN sessions ON sessions.row = session_history.session
          WHERE prev IS NOT NULL AND prev NOT IN (SELECT id FROM session_history) LIMIT 100",
+    ),
+    (
+        "the turn that it started from is missing",
+        "SELECT 'session ' || id FROM sessions
+         WHERE base IS NOT NULL AND base NOT IN (SELECT id FROM turns) LIMIT 100",
     ),
     (
         "a link to an ancestor is wrong",

@@ -223,7 +223,11 @@ impl StoreHandle {
         call!(self.run(id))
     }
 
-    async fn view_of(&self, session: SessionId, needs: Needs) -> Result<SessionView, Error> {
+    pub(crate) async fn view_of(
+        &self,
+        session: SessionId,
+        needs: Needs,
+    ) -> Result<SessionView, Error> {
         let view = self.view(&Target::Id(session), needs).await?;
         Ok(view.expect("the session exists"))
     }
@@ -361,6 +365,10 @@ impl StoreHandle {
 
     pub(crate) async fn turns(&self, head: TurnId, limit: usize) -> Result<Vec<StoredTurn>, Error> {
         call!(self.turns(TurnQuery::newest(head, limit)))
+    }
+
+    pub(crate) async fn query_turns(&self, query: TurnQuery) -> Result<Vec<StoredTurn>, Error> {
+        call!(self.turns(query))
     }
 
     /// The ids of a head and its ancestors, newest first.

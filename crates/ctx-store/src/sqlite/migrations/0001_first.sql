@@ -29,6 +29,8 @@ CREATE TABLE sessions (
     status TEXT NOT NULL CHECK (status IN ('active', 'suspended', 'archived', 'error')),
     state TEXT NOT NULL CHECK (state IN ('idle', 'running', 'suspended')),
     head INTEGER REFERENCES turns(id), turn_count INTEGER NOT NULL DEFAULT 0, last_move INTEGER,
+    -- The turn that a fork or an import started from. All later turns of its history were made in the session.
+    base INTEGER REFERENCES turns(id),
     persona TEXT, provider_id TEXT, model TEXT, origin TEXT NOT NULL, options TEXT,
     routing_key TEXT, entity TEXT REFERENCES entities(id), policy TEXT, merged_into TEXT, tool_rights TEXT, envelope TEXT,
     delivery TEXT NOT NULL DEFAULT 'open' CHECK (delivery IN ('open', 'hold', 'refuse')), track_tasks INTEGER NOT NULL DEFAULT 0,
@@ -37,6 +39,7 @@ CREATE TABLE sessions (
     owner TEXT, fence INTEGER NOT NULL DEFAULT 0,
     seq INTEGER NOT NULL DEFAULT 0, last_event INTEGER,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, last_activity_at INTEGER NOT NULL);
+CREATE INDEX sessions_by_base ON sessions(base) WHERE base IS NOT NULL;
 CREATE INDEX sessions_by_activity ON sessions(last_activity_at);
 CREATE INDEX sessions_by_parent ON sessions(parent_session_label) WHERE parent_session_label IS NOT NULL;
 CREATE INDEX sessions_unreported ON sessions(unreported) WHERE unreported <> 0;
