@@ -5,8 +5,10 @@
 //! randomness: [`IdGenerator`] counts up from a seed that the caller provides.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use ulid::Ulid;
 
@@ -74,11 +76,39 @@ impl FromStr for ObjectId {
     type Err = BadId;
 
     fn from_str(text: &str) -> Result<Self, BadId> {
-        let lower_case = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        match blake3::Hash::from_hex(text) {
-            Ok(hash) if lower_case => Ok(Self(*hash.as_bytes())),
-            _ => Err(BadId::new(text, "64 lower-case hex digits")),
+        let bad = || BadId::new(text, "64 lower-case hex digits");
+        let digits: &[u8; 64] = text.as_bytes().try_into().map_err(|_| bad())?;
+        let (mut bytes, mut valid) = ([0; 32], true);
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let (high, low) = (hex_value(pair[0]), hex_value(pair[1]));
+            valid &= high < 16 && low < 16;
+            *byte = high << 4 | low & 15;
         }
+        if valid { Ok(Self(bytes)) } else { Err(bad()) }
+    }
+}
+
+/// The value of a lower-case hex digit; more than 15 for any other byte.
+const fn hex_value(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        _ => u8::MAX,
+    }
+}
+
+/// Parses an id from text without a copy of the text.
+struct IdVisitor<T>(PhantomData<T>);
+
+impl<T: FromStr<Err = BadId>> Visitor<'_> for IdVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
     }
 }
 
@@ -92,8 +122,7 @@ macro_rules! as_text {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(from)?;
-                text.parse().map_err(serde::de::Error::custom)
+                from.deserialize_str(IdVisitor(PhantomData))
             }
         }
     };

@@ -5,9 +5,10 @@
 //! than this program knows is an error.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed};
 
 use crate::canonical;
 use crate::id::ObjectId;
@@ -127,9 +128,18 @@ impl Object {
     /// # Errors
     /// If the version is newer than this program, or the bytes are not a value of this kind.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ObjectError> {
+        self.decode_as(PhantomData)
+    }
+
+    /// Decodes the value that a seed reads.
+    pub(crate) fn decode_as<'a, S: DeserializeSeed<'a>>(
+        &'a self,
+        seed: S,
+    ) -> Result<S::Value, ObjectError> {
         self.check_version()?;
-        serde_json::from_slice(&self.bytes)
-            .map_err(|e| ObjectError::DecodeFailed { kind: self.kind, why: e.to_string() })
+        let mut json = serde_json::Deserializer::from_slice(&self.bytes);
+        let value = seed.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+        value.map_err(|e| ObjectError::DecodeFailed { kind: self.kind, why: e.to_string() })
     }
 
     /// Checks that the object has this id.

@@ -9,7 +9,6 @@ use ctx_core::refusal::Refusal;
 use ctx_core::time::Timestamp;
 use ctx_store::{StoredTurn, TurnQuery};
 
-use crate::context::messages_of;
 use crate::engine::{Engine, Error, target};
 use crate::messages::Messages;
 
@@ -66,16 +65,45 @@ pub struct Page {
     pub next: Option<Place>,
 }
 
-fn listed_messages(turn: StoredTurn) -> Result<Vec<ListedMessage>, Error> {
-    let (id, header) = (turn.id, turn.header.clone());
-    let one = |message: Message| ListedMessage {
-        delivered_at: message.delivered_after_waiting(header.started_at),
-        message,
-        turn: Some(id),
-        provider_id: header.provider_id.clone(),
-        model: header.model.clone(),
-    };
-    Ok(messages_of(turn)?.into_iter().map(one).collect())
+/// Most turns that one read of a page returns.
+const TURNS_MAX: u64 = 256;
+/// Bytes of turns after which a page ends, so that a page of large messages stays in memory.
+const PAGE_MAX_BYTES: usize = 32 << 20;
+
+/// A turn of a page.
+struct ListedTurn {
+    id: TurnId,
+    depth: u64,
+    parent: Option<TurnId>,
+    messages: Vec<ListedMessage>,
+    /// Size of the messages as they are stored.
+    bytes: usize,
+}
+
+impl ListedTurn {
+    fn of(turn: StoredTurn) -> Result<Self, ctx_store::Error> {
+        let messages = turn.messages()?.unwrap_or_default();
+        let header = turn.header;
+        let one = |message: Message| ListedMessage {
+            delivered_at: message.delivered_after_waiting(header.started_at),
+            message,
+            turn: Some(turn.id),
+            provider_id: header.provider_id.clone(),
+            model: header.model.clone(),
+        };
+        Ok(Self {
+            id: turn.id,
+            depth: turn.depth,
+            parent: header.parent,
+            messages: messages.into_iter().map(one).collect(),
+            bytes: turn.body.map_or(0, |body| body.bytes.len()),
+        })
+    }
+
+    /// The cursor after some of its messages.
+    fn place(&self, done: usize) -> Place {
+        Place { turn: self.id, depth: self.depth, done }
+    }
 }
 
 impl Messages<'_> {
@@ -113,25 +141,32 @@ impl Engine {
     ) -> Result<Page, Error> {
         let mut page = Page { messages: Vec::new(), next: None };
         let (mut at, mut done) = from.map_or((1, 0), |place| (place.depth.max(1), place.done));
-        if let Some(place) = from.filter(|place| place.depth > 0)
-            && self.at_depth(head, place.depth).await?.is_none_or(|turn| turn.id != place.turn)
-        {
-            // The head was moved to another branch, so the old one has no further messages.
+        let mut expected = from.filter(|place| place.depth > 0).map(|place| place.turn);
+        if expected.is_some() && head.is_none_or(|(_, depth)| at > depth) {
             return Ok(page);
         }
-        let mut before = Place { turn: NOWHERE, depth: 0, done };
+        let (mut before, mut bytes) = (Place { turn: NOWHERE, depth: 0, done }, 0);
         while let Some((head, depth)) = head.filter(|(_, depth)| at <= *depth) {
-            let upto = (at + 63).min(depth);
-            let mut turns = self
-                .store()
-                .turns(TurnQuery::from_depth(head, upto, (upto + 1 - at) as usize))
-                .await?;
-            turns.reverse();
-            for turn in turns {
-                let place = Place { turn: turn.id, depth: turn.depth, done: 0 };
-                let messages = listed_messages(turn)?;
-                let count = messages.len();
-                for (n, message) in messages.into_iter().enumerate().skip(done) {
+            let wanted = limit.saturating_add(1).saturating_sub(page.messages.len());
+            let upto = at.saturating_add(TURNS_MAX.min(wanted as u64)).min(depth + 1) - 1;
+            let query = TurnQuery {
+                oldest_first: true,
+                max_messages: wanted.saturating_add(done),
+                max_bytes: PAGE_MAX_BYTES,
+                ..TurnQuery::from_depth(head, upto, (upto + 1 - at) as usize)
+            };
+            for turn in self.store().map_turns(query, ListedTurn::of).await? {
+                if expected.take().is_some_and(|expected| expected != turn.id) {
+                    // The head was moved to another branch, so the old one has no further messages.
+                    return Ok(page);
+                }
+                if bytes > PAGE_MAX_BYTES {
+                    page.next = Some(before);
+                    return Ok(page);
+                }
+                bytes += turn.bytes;
+                let (count, place) = (turn.messages.len(), turn.place(0));
+                for (n, message) in turn.messages.into_iter().enumerate().skip(done) {
                     if page.messages.len() == limit {
                         page.next = Some(Place { done: n, ..place });
                         return Ok(page);
@@ -141,8 +176,8 @@ impl Engine {
                 before = Place { done: done.max(count), ..place };
                 // Messages of the open turn are counted after those of the turn before it.
                 done = done.saturating_sub(count);
+                at = place.depth + 1;
             }
-            at = upto + 1;
         }
         let room = limit - page.messages.len();
         page.messages.extend(open.iter().skip(done).take(room).cloned());
@@ -164,12 +199,12 @@ impl Engine {
         let mut place =
             from.unwrap_or(Place { turn: head_turn, depth: depth + 1, done: open.len() });
         let mut at = Some(place.turn).filter(|turn| *turn != NOWHERE || place.depth != 1);
-        let mut turns = self.turns_to(at).await?;
+        let mut turns = self.turns_to(at, limit).await?;
         if place.depth > turns.first().map_or(0, |turn| turn.depth) {
             // The turn that was open when the list started, which may be committed now. Messages
             // that were added since are not listed.
             let mut above = match self.at_depth(head, place.depth).await? {
-                Some(turn) if turn.header.parent == at => listed_messages(turn)?,
+                Some(turn) if turn.parent == at => turn.messages,
                 None if head_turn == place.turn => open.to_vec(),
                 _ => Vec::new(),
             };
@@ -181,22 +216,22 @@ impl Engine {
             }
             place.done = 0;
         }
-        let mut done = place.done;
+        let (mut done, mut bytes) = (place.done, 0);
         while !turns.is_empty() {
-            at = turns.last().and_then(|turn| turn.header.parent);
+            at = turns.last().and_then(|turn| turn.parent);
             for turn in turns {
-                let place = Place { turn: turn.id, depth: turn.depth, done: 0 };
-                for (n, message) in listed_messages(turn)?.into_iter().rev().enumerate().skip(done)
-                {
-                    if page.messages.len() == limit {
+                let place = turn.place(0);
+                for (n, message) in turn.messages.into_iter().rev().enumerate().skip(done) {
+                    if page.messages.len() == limit || bytes > PAGE_MAX_BYTES {
                         page.next = Some(Place { done: n, ..place });
                         return Ok(page);
                     }
                     page.messages.push(message);
                 }
+                bytes += turn.bytes;
                 done = 0;
             }
-            turns = self.turns_to(at).await?;
+            turns = self.turns_to(at, limit - page.messages.len()).await?;
         }
         Ok(page)
     }
@@ -206,21 +241,26 @@ impl Engine {
         &self,
         head: Option<(TurnId, u64)>,
         depth: u64,
-    ) -> Result<Option<StoredTurn>, Error> {
+    ) -> Result<Option<ListedTurn>, Error> {
         match head {
             Some((head, deepest)) if depth <= deepest => {
-                Ok(self.store().turns(TurnQuery::from_depth(head, depth, 1)).await?.pop())
+                let query = TurnQuery::from_depth(head, depth, 1);
+                Ok(self.store().map_turns(query, ListedTurn::of).await?.pop())
             }
             _ => Ok(None),
         }
     }
 
-    /// A page of a turn and its ancestors, newest first.
-    async fn turns_to(&self, turn: Option<TurnId>) -> Result<Vec<StoredTurn>, Error> {
-        match turn {
-            Some(turn) => Ok(self.store().turns(TurnQuery::newest(turn, 64)).await?),
-            None => Ok(Vec::new()),
-        }
+    /// A turn and its ancestors, newest first, for a page with room for some more messages.
+    async fn turns_to(&self, turn: Option<TurnId>, room: usize) -> Result<Vec<ListedTurn>, Error> {
+        let Some(turn) = turn else { return Ok(Vec::new()) };
+        let wanted = room.saturating_add(1);
+        let query = TurnQuery {
+            max_messages: wanted,
+            max_bytes: PAGE_MAX_BYTES,
+            ..TurnQuery::newest(turn, wanted.min(TURNS_MAX as usize))
+        };
+        Ok(self.store().map_turns(query, ListedTurn::of).await?)
     }
 }
 

@@ -111,8 +111,7 @@ impl Sessions<'_> {
     ///
     /// Fails if the store fails.
     pub async fn newest(self, limit: usize) -> Result<Vec<Session>, Error> {
-        let page = self.engine.store().sessions(&SessionQuery::newest(limit)).await?;
-        Ok(page.sessions.into_iter().map(|view| view.session).collect())
+        Ok(self.engine.store().newest_sessions(limit).await?)
     }
 
     /// A session by id, label or alias.
@@ -268,22 +267,17 @@ impl Sessions<'_> {
         Ok(self.engine.store().tree(id, limit).await?)
     }
 
-    /// Sessions that match a query, those with the newest activity first.
+    /// Sessions that match a query, those with the newest activity first; and the number of archived
+    /// and of damaged sessions, both of one snapshot.
     ///
     /// Fails if the store fails.
-    pub async fn list(self, query: &SessionQuery) -> Result<Vec<Info>, Error> {
-        let mut infos = Vec::new();
-        for view in self.engine.store().sessions(query).await?.sessions {
+    pub async fn list(self, query: &SessionQuery) -> Result<(Vec<Info>, Hidden), Error> {
+        let page = self.engine.store().sessions(query).await?;
+        let mut infos = Vec::with_capacity(page.sessions.len());
+        for view in page.sessions {
             infos.push(self.engine.info_of(view).await?);
         }
-        Ok(infos)
-    }
-
-    /// Number of archived and of damaged sessions.
-    ///
-    /// Fails if the store fails.
-    pub async fn hidden(self) -> Result<Hidden, Error> {
-        Ok(self.engine.store().sessions(&SessionQuery::newest(0)).await?.hidden)
+        Ok((infos, page.hidden))
     }
 }
 

@@ -76,13 +76,7 @@ impl Messages<'_> {
     ///
     /// Fails if the session does not exist, or a turn is damaged.
     pub async fn history(self, session: &str, limit: usize) -> Result<Vec<StoredTurn>, Error> {
-        let view = self
-            .engine
-            .store()
-            .view(&target(session), Needs::default())
-            .await?
-            .ok_or(Refusal::NoSession)?;
-        match view.session.head {
+        match self.engine.sessions().head(session).await? {
             Some(head) => Ok(self.engine.store().turns(TurnQuery::newest(head, limit)).await?),
             None => Ok(Vec::new()),
         }
@@ -92,11 +86,14 @@ impl Messages<'_> {
     ///
     /// Fails if the session does not exist, or a turn is damaged.
     pub async fn conversation(self, session: &str, limit: usize) -> Result<Vec<Exchange>, Error> {
-        let mut exchanges = Vec::new();
-        for turn in self.engine.messages().history(session, limit).await? {
-            exchanges
-                .push(Exchange { id: turn.id, messages: turn.messages()?.unwrap_or_default() });
-        }
+        let Some(head) = self.engine.sessions().head(session).await? else {
+            return Ok(Vec::new());
+        };
+        let exchange = |turn: StoredTurn| {
+            Ok(Exchange { id: turn.id, messages: turn.messages()?.unwrap_or_default() })
+        };
+        let query = TurnQuery::newest(head, limit);
+        let mut exchanges = self.engine.store().map_turns(query, exchange).await?;
         exchanges.reverse();
         Ok(exchanges)
     }

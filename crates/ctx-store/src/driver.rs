@@ -15,7 +15,7 @@ use ctx_core::id::{NodeId, ObjectId};
 use ctx_core::object::Kind;
 use ctx_core::time::Timestamp;
 
-use crate::pack::Packed;
+use crate::pack::{Packed, unpack};
 use crate::transition::{Stored, Transition};
 use crate::{Error, Write};
 
@@ -258,8 +258,8 @@ pub(crate) trait Db {
         limit: usize,
     ) -> Result<Vec<(i64, ObjectId)>, Error>;
 
-    /// The unpacked bytes of a body. The caller checks them against their hash.
-    fn body(&self, place: &Place) -> Result<Vec<u8>, Error>;
+    /// The stored bytes of bodies, as [`crate::pack`] made them, in the order of their places.
+    fn packed(&self, places: &[Place]) -> Result<Vec<Vec<u8>>, Error>;
 }
 
 impl dyn Db + '_ {
@@ -303,6 +303,12 @@ impl dyn Db + '_ {
     /// Whether a query that selects one boolean selects true.
     pub(crate) fn is_true(&self, sql: &'static str, args: &[Arg<'_>]) -> Result<bool, Error> {
         Ok(self.int(sql, args)?.unwrap_or(0) != 0)
+    }
+
+    /// The unpacked bytes of a body. The caller checks them against their hash.
+    pub(crate) fn body(&self, place: &Place) -> Result<Vec<u8>, Error> {
+        let packed = self.packed(std::slice::from_ref(place))?.pop().unwrap_or_default();
+        unpack(packed, place.packing, place.size)
     }
 
     /// The row of an object.

@@ -89,7 +89,7 @@ pub enum Due {
     },
 }
 
-/// Selects a head and its ancestors, newest first.
+/// Selects turns of the path from a head to the root.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnQuery {
     /// The newest turn of the path.
@@ -98,17 +98,31 @@ pub struct TurnQuery {
     pub from_depth: Option<u64>,
     /// Most turns to return.
     pub limit: usize,
+    /// Returns the same turns in the opposite order, which decides where the other limits apply.
+    pub oldest_first: bool,
+    /// Returns no further turn after this many messages.
+    pub max_messages: usize,
+    /// Returns no further turn if all bodies would exceed this size in bytes; the first is always
+    /// returned.
+    pub max_bytes: usize,
 }
 
 impl TurnQuery {
-    /// The newest turns of a path.
+    /// The newest turns of a path, newest first.
     pub const fn newest(head: TurnId, limit: usize) -> Self {
-        Self { head, from_depth: None, limit }
+        Self {
+            head,
+            from_depth: None,
+            limit,
+            oldest_first: false,
+            max_messages: usize::MAX,
+            max_bytes: usize::MAX,
+        }
     }
 
     /// The turns of a path from the one at `depth` back.
     pub const fn from_depth(head: TurnId, depth: u64, limit: usize) -> Self {
-        Self { head, from_depth: Some(depth), limit }
+        Self { from_depth: Some(depth), ..Self::newest(head, limit) }
     }
 }
 

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ctx_core::ancestry::AncestorSearch;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Drafts, Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::object::Object;
 use ctx_core::run::Run;
+use ctx_core::session::Session;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
@@ -19,7 +19,7 @@ use crate::driver::{Db, Driver, Snapshot, Tx};
 use crate::relational::row_counts::RowCounts;
 use crate::relational::{
     compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, load, outbox_rows, purge,
-    repair, session_rows, task_rows, token_rows, turn_rows, verify,
+    repair, session_rows, task_rows, token_rows, turn_path, turn_rows, verify,
 };
 use crate::schema::SCHEMA;
 use crate::transition::{Stored, Transition};
@@ -155,6 +155,15 @@ impl Store {
         .await
     }
 
+    /// The sessions with the newest activity, without what happens in them.
+    pub async fn newest_sessions(&self, limit: usize) -> Result<Vec<Session>, Error> {
+        self.read(move |db| {
+            let found = session_rows::list(db, &SessionQuery::newest(limit))?;
+            Ok(found.into_iter().map(|found| found.session).collect())
+        })
+        .await
+    }
+
     /// Sessions that need background work.
     pub async fn due(&self, due: Due, limit: usize) -> Result<Vec<SessionId>, Error> {
         self.read(move |db| session_rows::due(db, &due, limit)).await
@@ -208,22 +217,22 @@ impl Store {
 
     /// A head and its ancestors, newest first, with their bodies.
     pub async fn turns(&self, query: TurnQuery) -> Result<Vec<StoredTurn>, Error> {
-        self.read(move |db| turn_rows::list(db, &query)).await
+        self.map_turns(query, Ok).await
+    }
+
+    /// A head and its ancestors, newest first, each mapped. A long path is decoded and mapped on
+    /// several threads.
+    pub async fn map_turns<T: Send + 'static>(
+        &self,
+        query: TurnQuery,
+        map: impl Fn(StoredTurn) -> Result<T, Error> + Send + Sync + 'static,
+    ) -> Result<Vec<T>, Error> {
+        self.read(move |db| turn_path::map(turn_rows::path(db, &query)?, &query, &map)).await
     }
 
     /// The last common ancestor of two turns, which may be one of them; `None` if there is none.
     pub async fn common_ancestor(&self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error> {
-        let nodes = self.read(move |db| Ok((turn_rows::node(db, a)?, turn_rows::node(db, b)?)));
-        let (mut a, mut b) = nodes.await?;
-        loop {
-            match self.read(move |db| turn_rows::walk(db, a, b)).await? {
-                AncestorSearch::Found(at) => {
-                    return self.read(move |db| turn_rows::id_at(db, at.id)).await;
-                }
-                AncestorSearch::Unrelated => return Ok(None),
-                AncestorSearch::LimitReached(up, across) => (a, b) = (up, across),
-            }
-        }
+        self.read(move |db| turn_rows::common_ancestor(db, a, b)).await
     }
 
     /// The turns that a request of a session is made of. Reading stops before the bodies exceed

@@ -203,9 +203,6 @@ pub struct TurnPosition {
     pub pins: Vec<Pin>,
 }
 
-/// Turns of a session's tree that are searched for a fork point; a larger tree is not searched.
-pub const TREE_SEARCH_MAX: usize = 10_000;
-
 /// A turn whose position a command needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnNeed {

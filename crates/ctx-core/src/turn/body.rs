@@ -19,13 +19,15 @@
 //! or `["omitted",blob,bytes]`.
 
 use std::collections::BTreeMap;
-use std::{iter, vec};
+use std::fmt;
 
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Header, MessageHead, ToolCallHead};
-use crate::id::BlobId;
 use crate::json_depth::DepthLimited;
 use crate::message::{Message, Part};
 use crate::object::{Kind, Object, ObjectError};
@@ -62,7 +64,7 @@ struct MessageEncoder<'a> {
 impl Serialize for MessageEncoder<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut list = to.serialize_seq(None)?;
-        // Wrapping, as in `Reader::message`: a wrong clock must not lose a message.
+        // Wrapping, as in `OneMessage`: a wrong clock must not lose a message.
         let after = self.message.created_at.0.wrapping_sub(self.body.began.0);
         if after != 0 {
             list.serialize_element(&after)?;
@@ -141,168 +143,266 @@ impl Serialize for ContentEncoder<'_> {
 /// # Errors
 /// If the version is newer than this program, or the body does not belong to this header.
 pub fn messages(header: &Header, body: &Object) -> Result<Vec<Message>, ObjectError> {
-    let encoded: Vec<Vec<Value>> = body.decode()?;
-    read(header, encoded)
-        .map_err(|why| ObjectError::DecodeFailed { kind: Kind::TurnBody, why: why.to_owned() })
+    body.decode_as(Body(&mut Calls { header, unused: header.tool_calls.iter(), message: 0 }))
 }
 
-/// Why a body cannot be decoded.
-type Reason = &'static str;
-
-fn read(header: &Header, encoded: Vec<Vec<Value>>) -> Result<Vec<Message>, Reason> {
-    if encoded.len() != header.messages.len() {
-        return Err("the number of messages differs from the header");
-    }
-    let mut calls = header.tool_calls.iter();
-    let mut reader =
-        |(index, (head, parts))| Reader { header, index, calls: &mut calls }.message(head, parts);
-    let messages = iter::zip(&header.messages, encoded)
-        .enumerate()
-        .map(&mut reader)
-        .collect::<Result<_, _>>()?;
-    if calls.next().is_some() { Err("a call of the header is missing") } else { Ok(messages) }
-}
-
-/// Decodes one message. `calls` are the calls of the header that earlier messages did not use.
-struct Reader<'a, 'b> {
+/// What the body takes from the header.
+struct Calls<'a> {
     header: &'a Header,
-    index: usize,
-    calls: &'b mut std::slice::Iter<'a, ToolCallHead>,
+    /// The calls that the parts before did not use.
+    unused: std::slice::Iter<'a, ToolCallHead>,
+    /// Index of the message that is decoded.
+    message: usize,
 }
 
-impl Reader<'_, '_> {
-    fn message(mut self, head: &MessageHead, parts: Vec<Value>) -> Result<Message, Reason> {
-        let mut parts = parts.into_iter().peekable();
-        let after = parts
-            .next_if(Value::is_number)
-            .map_or(Some(0), |after| after.as_i64())
-            .ok_or("a time is out of range")?;
+/// Implements a seed that decodes a JSON value of any type by the methods of its visitor.
+macro_rules! seed {
+    ($name:ident => $value:ty) => {
+        impl<'de> DeserializeSeed<'de> for $name<'_, '_> {
+            type Value = $value;
+
+            fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<$value, D::Error> {
+                from.deserialize_any(self)
+            }
+        }
+    };
+}
+
+struct Body<'b, 'h>(&'b mut Calls<'h>);
+seed!(Body => Vec<Message>);
+
+impl<'de> Visitor<'de> for Body<'_, '_> {
+    type Value = Vec<Message>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of messages")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Message>, A::Error> {
+        let heads = &self.0.header.messages;
+        let mut messages = Vec::with_capacity(heads.len());
+        for (index, head) in heads.iter().enumerate() {
+            self.0.message = index;
+            let message = list.next_element_seed(OneMessage(self.0, head))?;
+            messages.push(message.ok_or_else(|| A::Error::custom(MESSAGES_DIFFER))?);
+        }
+        if list.next_element::<IgnoredAny>()?.is_some() {
+            return Err(A::Error::custom(MESSAGES_DIFFER));
+        }
+        match self.0.unused.next() {
+            Some(_) => Err(A::Error::custom("a call of the header is missing")),
+            None => Ok(messages),
+        }
+    }
+}
+
+const MESSAGES_DIFFER: &str = "the number of messages differs from the header";
+
+struct OneMessage<'b, 'h>(&'b mut Calls<'h>, &'h MessageHead);
+seed!(OneMessage => Message);
+
+impl<'de> Visitor<'de> for OneMessage<'_, '_> {
+    type Value = Message;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of parts")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Message, A::Error> {
+        let Self(calls, head) = self;
+        // Most messages have one part.
+        let (mut after, mut content) = (0, Vec::with_capacity(1));
+        if let Some(first) = list.next_element_seed(Element(calls))? {
+            match first {
+                Ok(part) => content.push(part),
+                Err(time) => after = time,
+            }
+        }
+        while let Some(next) = list.next_element_seed(Element(calls))? {
+            content.push(next.map_err(|_| A::Error::custom("a part has an unknown form"))?);
+        }
         Ok(Message {
             id: head.id,
             role: head.role,
             source: head.source,
-            content: parts.map(|part| self.part(part)).collect::<Result<_, _>>()?,
-            created_at: Timestamp(self.header.started_at.0.wrapping_add(after)),
+            content,
+            created_at: Timestamp(calls.header.started_at.0.wrapping_add(after)),
         })
-    }
-
-    fn part(&mut self, part: Value) -> Result<Part, Reason> {
-        match part {
-            Value::String(text) => Ok(Part::Text { text }),
-            Value::Object(call) => self.call(call),
-            Value::Array(fields) => {
-                let mut fields = Fields(fields.into_iter());
-                let part = self.tagged(&mut fields)?;
-                fields.end().map(|()| part)
-            }
-            _ => Err("a part has an unknown form"),
-        }
-    }
-
-    fn call(&mut self, call: Map<String, Value>) -> Result<Part, Reason> {
-        let mut entries = call.into_iter();
-        let (Some((name, params)), None) = (entries.next(), entries.next()) else {
-            return Err("a call does not have exactly one tool");
-        };
-        let head = self.calls.next().filter(|head| head.message == self.index && head.name == name);
-        let head = head.ok_or("a call is not in the header")?;
-        Ok(Part::ToolCall { id: head.id.clone(), name, params, status: head.status })
-    }
-
-    fn tagged(&self, fields: &mut Fields) -> Result<Part, Reason> {
-        let tag = match fields.json()? {
-            Value::String(tag) => tag,
-            Value::Number(index) => {
-                let index = index.as_u64().and_then(|index| usize::try_from(index).ok());
-                let call = index
-                    .and_then(|index| self.header.tool_calls.get(index))
-                    .ok_or("a result refers to no call")?;
-                return result(call.id.clone(), fields);
-            }
-            _ => return Err("a part has no type"),
-        };
-        match tag.as_str() {
-            "result" => result(fields.text()?, fields),
-            "thought" => Ok(Part::Thought { text: fields.text()?, raw: fields.0.next() }),
-            "error" => Ok(Part::Error {
-                code: fields.text()?,
-                message: fields.text()?,
-                provider_id: fields.optional(Fields::text)?,
-            }),
-            "plan" => Ok(Part::Plan { entries: fields.json()? }),
-            "image" => Ok(Part::Image {
-                media_type: fields.text()?,
-                blob: fields.blob()?,
-                bytes: fields.optional(Fields::bytes)?,
-            }),
-            "summary" => Ok(Part::Summary { text: fields.text()? }),
-            _ => Err("a part has an unknown type"),
-        }
     }
 }
 
-fn result(tool_call_id: String, fields: &mut Fields) -> Result<Part, Reason> {
-    let content = content(fields.json()?)?;
-    let is_error = match fields.0.next() {
+/// An element of a message: a part, or the time of the message.
+struct Element<'b, 'h>(&'b mut Calls<'h>);
+seed!(Element => Result<Part, i64>);
+
+impl<'de> Visitor<'de> for Element<'_, '_> {
+    type Value = Result<Part, i64>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a part or a time")
+    }
+
+    fn visit_i64<E: Error>(self, time: i64) -> Result<Self::Value, E> {
+        Ok(Err(time))
+    }
+
+    fn visit_u64<E: Error>(self, time: u64) -> Result<Self::Value, E> {
+        time.try_into().map(Err).map_err(|_| E::custom("a time is out of range"))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Ok(Part::Text { text: text.to_owned() }))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut call: A) -> Result<Self::Value, A::Error> {
+        let Some((name, params)) = call.next_entry::<String, Value>()? else {
+            return Err(A::Error::custom("a call does not have exactly one tool"));
+        };
+        if call.next_key::<IgnoredAny>()?.is_some() {
+            return Err(A::Error::custom("a call does not have exactly one tool"));
+        }
+        let message = self.0.message;
+        let head = self.0.unused.next();
+        let head = head.filter(|head| head.message == message && head.name == name);
+        let head = head.ok_or_else(|| A::Error::custom("a call is not in the header"))?;
+        Ok(Ok(Part::ToolCall { id: head.id.clone(), name, params, status: head.status }))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Fields(list);
+        let part = match fields.next()? {
+            Tag::Call(index) => {
+                let call = usize::try_from(index).ok();
+                let call = call.and_then(|index| self.0.header.tool_calls.get(index));
+                let call = call.ok_or_else(|| A::Error::custom("a result refers to no call"))?;
+                result(call.id.clone(), &mut fields)?
+            }
+            Tag::Result => result(fields.next()?, &mut fields)?,
+            Tag::Thought => Part::Thought { text: fields.next()?, raw: fields.optional()? },
+            Tag::Error => Part::Error {
+                code: fields.next()?,
+                message: fields.next()?,
+                provider_id: fields.optional()?,
+            },
+            Tag::Plan => Part::Plan { entries: fields.next()? },
+            Tag::Image => Part::Image {
+                media_type: fields.next()?,
+                blob: fields.next()?,
+                bytes: fields.optional()?,
+            },
+            Tag::Summary => Part::Summary { text: fields.next()? },
+        };
+        fields.end().map(|()| Ok(part))
+    }
+}
+
+fn result<'de, A: SeqAccess<'de>>(
+    tool_call_id: String,
+    fields: &mut Fields<A>,
+) -> Result<Part, A::Error> {
+    let StoredContent(content) = fields.next()?;
+    let is_error = match fields.optional()? {
         None => false,
-        Some(Value::Bool(true)) => true,
-        Some(_) => return Err("a result has an invalid error flag"),
+        Some(true) => true,
+        Some(false) => return Err(A::Error::custom("a result has an invalid error flag")),
     };
     Ok(Part::ToolResult { tool_call_id, content, is_error })
 }
 
-fn content(value: Value) -> Result<Content, Reason> {
-    let fields = match value {
-        Value::String(text) => return Ok(Content::Text(text)),
-        Value::Array(fields) => fields,
-        _ => return Err("content has an unknown form"),
-    };
-    let omitted = fields.first().is_some_and(|first| first == "omitted");
-    let mut fields = Fields(fields.into_iter());
-    if omitted {
-        fields.text()?;
-    }
-    let (blob, bytes) = (fields.blob()?, fields.bytes()?);
-    fields.end()?;
-    Ok(if omitted {
-        Content::Omitted { omitted: blob, bytes }
-    } else {
-        Content::Blob { blob, bytes }
-    })
+/// The first element of a part that is a list.
+enum Tag {
+    /// The index of the call that this is the result of.
+    Call(u64),
+    Result,
+    Thought,
+    Error,
+    Plan,
+    Image,
+    Summary,
 }
 
-/// The remaining elements of an array.
-struct Fields(vec::IntoIter<Value>);
+impl<'de> Deserialize<'de> for Tag {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct TagVisitor;
 
-impl Fields {
-    fn json(&mut self) -> Result<Value, Reason> {
-        self.0.next().ok_or("a part has too few elements")
-    }
+        impl Visitor<'_> for TagVisitor {
+            type Value = Tag;
 
-    fn text(&mut self) -> Result<String, Reason> {
-        match self.json()? {
-            Value::String(text) => Ok(text),
-            _ => Err("a part has no text where one is required"),
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the type of a part, or the index of a call")
+            }
+
+            fn visit_u64<E: Error>(self, index: u64) -> Result<Tag, E> {
+                Ok(Tag::Call(index))
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Tag, E> {
+                Ok(match name {
+                    "result" => Tag::Result,
+                    "thought" => Tag::Thought,
+                    "error" => Tag::Error,
+                    "plan" => Tag::Plan,
+                    "image" => Tag::Image,
+                    "summary" => Tag::Summary,
+                    _ => return Err(E::custom("a part has an unknown type")),
+                })
+            }
         }
+
+        from.deserialize_any(TagVisitor)
+    }
+}
+
+struct StoredContent(Content);
+
+impl<'de> Deserialize<'de> for StoredContent {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct ContentVisitor;
+
+        impl<'de> Visitor<'de> for ContentVisitor {
+            type Value = StoredContent;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("content")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<StoredContent, E> {
+                Ok(StoredContent(Content::Text(text.to_owned())))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<StoredContent, A::Error> {
+                let mut fields = Fields(list);
+                let first: String = fields.next()?;
+                let content = if first == "omitted" {
+                    Content::Omitted { omitted: fields.next()?, bytes: fields.next()? }
+                } else {
+                    let blob = first.parse().map_err(A::Error::custom)?;
+                    Content::Blob { blob, bytes: fields.next()? }
+                };
+                fields.end().map(|()| StoredContent(content))
+            }
+        }
+
+        from.deserialize_any(ContentVisitor)
+    }
+}
+
+/// The remaining elements of a list.
+struct Fields<A>(A);
+
+impl<'de, A: SeqAccess<'de>> Fields<A> {
+    fn next<T: Deserialize<'de>>(&mut self) -> Result<T, A::Error> {
+        self.optional()?.ok_or_else(|| A::Error::custom("a part has too few elements"))
     }
 
-    fn blob(&mut self) -> Result<BlobId, Reason> {
-        self.text()?.parse().map_err(|_| "a blob id is not a hash")
+    fn optional<T: Deserialize<'de>>(&mut self) -> Result<Option<T>, A::Error> {
+        self.0.next_element()
     }
 
-    fn bytes(&mut self) -> Result<u64, Reason> {
-        self.json()?.as_u64().ok_or("a size is not a number of bytes")
-    }
-
-    /// An optional last element.
-    fn optional<T>(
-        &mut self,
-        read: fn(&mut Self) -> Result<T, Reason>,
-    ) -> Result<Option<T>, Reason> {
-        if self.0.as_slice().is_empty() { Ok(None) } else { read(self).map(Some) }
-    }
-
-    fn end(&self) -> Result<(), Reason> {
-        if self.0.as_slice().is_empty() { Ok(()) } else { Err("a part has too many elements") }
+    fn end(&mut self) -> Result<(), A::Error> {
+        match self.optional::<IgnoredAny>()? {
+            Some(_) => Err(A::Error::custom("a part has too many elements")),
+            None => Ok(()),
+        }
     }
 }

@@ -71,6 +71,7 @@ struct SessionState {
     prompt: Option<String>,
     seq: u64,
     last_event: Option<i64>,
+    last_move: Option<i64>,
     /// The turn that was added last, and its row.
     stored_turn: Option<(TurnId, i64)>,
 }
@@ -87,6 +88,7 @@ impl SessionState {
             prompt: found.prompt.clone(),
             seq: found.session.seq,
             last_event: found.last_event,
+            last_move: found.last_move,
             stored_turn: None,
         }
     }
@@ -102,6 +104,7 @@ impl SessionState {
             prompt: None,
             seq: 0,
             last_event: None,
+            last_move: None,
             stored_turn: None,
         }
     }
@@ -163,7 +166,7 @@ impl<'b> Writer<'_, 'b> {
             let head = new.head.map(|turn| turn_row(&self.rows, turn)).transpose()?;
             let row = session_rows::insert(self.tx, new, head)?;
             self.session = Some(SessionState::created(row, new, head));
-            return Ok(());
+            return if head.is_some() { self.head_moved() } else { Ok(()) };
         }
         let (session, now) = (self.session()?.row, self.input.now);
         match change {
@@ -265,6 +268,8 @@ impl<'b> Writer<'_, 'b> {
             let session = self.session()?;
             session.head = Some(row);
             session.turn_count += known as u64;
+            let session = session.row;
+            session_rows::set_base(self.tx, session, row)?;
         }
         for record in &records[known..] {
             let body = self.input.objects.find(Kind::TurnBody, record.body);
@@ -291,8 +296,10 @@ impl<'b> Writer<'_, 'b> {
     fn head_moved(&mut self) -> Result<(), Error> {
         let now = self.input.now;
         let session = self.session()?;
-        let (row, head) = (session.row, session.head);
-        session_rows::insert_head_move(self.tx, row, head, now)
+        let (row, prev, head) = (session.row, session.last_move, session.head);
+        let moved = session_rows::insert_head_move(self.tx, row, prev, head, now)?;
+        self.session()?.last_move = Some(moved);
+        Ok(())
     }
 
     fn move_head(&mut self, turn: Option<TurnId>, depth: u64) -> Result<(), Error> {
@@ -396,6 +403,7 @@ impl<'b> Writer<'_, 'b> {
             last_event: feed_row.or(session.last_event),
             updated_at: now,
             last_activity_at: active_at,
+            last_move: session.last_move,
         };
         match self.put {
             Some(put) => session_rows::update(self.tx, session.row, put, &progress)?,

@@ -10,6 +10,7 @@ use crate::driver::{Db, Tx, args};
 use crate::{Context, Error, StoredTurn};
 
 use super::session_rows::known_row;
+use super::turn_path::Path;
 use super::{from_id, from_json, from_name, to_json, to_name, turn_rows};
 
 /// Inserts the row of a compaction turn.
@@ -91,25 +92,25 @@ pub(crate) fn context(
     head: TurnId,
     max_bytes: usize,
 ) -> Result<Context, Error> {
-    let mut at = Some(head_row(db, session, head)?);
+    let mut path = Path::from(db, Some(head_row(db, session, head)?));
     let (mut turns, mut bytes): (Vec<StoredTurn>, usize) = (Vec::new(), 0);
     let mut boundary = Boundary::default();
-    while let Some(row) = at {
-        let (turn, parent) = turn_rows::read(db, row)?;
+    while let Some(turn) = path.next_turn()? {
         bytes = bytes.saturating_add(turn.body.as_ref().map_or(0, |body| body.bytes.len()));
         if bytes > max_bytes {
             break;
         }
         let continues = boundary.visit(turn.id, turn.header.kind, turn.compaction.as_ref());
-        at = parent.filter(|_| continues);
         turns.push(turn);
+        if !continues {
+            break;
+        }
     }
     let reached = turns.last().map_or(u64::MAX, |turn| turn.depth);
     let row = known_row(db, session)?;
     let found = pins(db, row)?;
     let before = found.iter().filter(|(_, pin)| pin.depth < reached);
-    let pinned =
-        before.map(|(row, _)| Ok(turn_rows::read(db, *row)?.0)).collect::<Result<_, Error>>()?;
+    let pinned = before.map(|(row, _)| turn_rows::read(db, *row)).collect::<Result<_, _>>()?;
     let pins = found.into_iter().map(|(_, pin)| pin).collect();
     Ok(Context { turns, compaction: boundary.compaction(), pinned, pins })
 }

@@ -134,6 +134,9 @@ macro_rules! select_run {
 
 /// The newest run of each session: the open one, or the one that a suspended session continues.
 pub(crate) fn newest_runs(db: &dyn Db, sessions: &[i64]) -> Result<Vec<(i64, Run)>, Error> {
+    if sessions.is_empty() {
+        return Ok(Vec::new());
+    }
     db.rows(
         select_run!(
             "r.session",
@@ -265,6 +268,9 @@ pub(crate) fn consume_suspension(
 
 /// The open suspensions of sessions, oldest first.
 pub(crate) fn suspensions(db: &dyn Db, sessions: &[i64]) -> Result<Vec<(i64, Suspension)>, Error> {
+    if sessions.is_empty() {
+        return Ok(Vec::new());
+    }
     db.rows(
         "SELECT session, id, awaited, created_at FROM suspensions
          WHERE session IN LIST(?1) AND consumed_at IS NULL ORDER BY id",

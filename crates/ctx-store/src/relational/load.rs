@@ -4,9 +4,7 @@
 use std::collections::HashMap;
 
 use ctx_core::commit::{FileTouch, merge_files};
-use ctx_core::decide::{
-    Change, Drafts, Needs, SessionView, TREE_SEARCH_MAX, TurnNeed, TurnPosition,
-};
+use ctx_core::decide::{Change, Drafts, Needs, SessionView, TurnNeed, TurnPosition};
 use ctx_core::id::{BlobId, StepId, TaskId, TurnId};
 use ctx_core::message::Part;
 use ctx_core::routing::Routed;
@@ -207,9 +205,7 @@ fn load_turn(
     let depth = turn_rows::depth_of(db, row)?;
     let reachable = match need {
         TurnNeed::Ancestor(_) => turn_rows::is_ancestor(db, row, found.head_row)?,
-        TurnNeed::ForkPoint(_) => {
-            turn_rows::is_in_tree(db, found.row, found.head_row, row, TREE_SEARCH_MAX)?
-        }
+        TurnNeed::ForkPoint(_) => turn_rows::is_in_tree(db, found.row, found.head_row, row)?,
     };
     let mut pins = Vec::new();
     for pin in view.pins.iter().filter(|pin| pin.depth <= depth) {

@@ -34,6 +34,7 @@ pub(crate) mod schedule_rows;
 pub(crate) mod session_rows;
 pub(crate) mod task_rows;
 pub(crate) mod token_rows;
+pub(crate) mod turn_path;
 pub(crate) mod turn_rows;
 pub(crate) mod verify;
 

@@ -1,7 +1,5 @@
 //! Deletes the turns of deleted sessions, from the newest back to the first that is still needed.
 
-use std::collections::HashSet;
-
 use ctx_core::time::Timestamp;
 
 use crate::Error;
@@ -17,7 +15,6 @@ pub(crate) fn is_due(db: &dyn Db) -> Result<bool, Error> {
 
 /// Deletes some turns; `true` if there may be more.
 pub(crate) fn purge(tx: &mut dyn Tx, now: Timestamp) -> Result<bool, Error> {
-    let needed = heads(tx)?;
     for _ in 0..DELETE_MAX {
         let db: &dyn Db = tx;
         let Some(turn) = db.int("SELECT turn FROM purging LIMIT 1", args![])? else {
@@ -25,8 +22,7 @@ pub(crate) fn purge(tx: &mut dyn Tx, now: Timestamp) -> Result<bool, Error> {
         };
         tx.execute("DELETE FROM purging WHERE turn = ?1", args![turn])?;
         let db: &dyn Db = tx;
-        let has_child = "SELECT EXISTS (SELECT 1 FROM turns WHERE parent = ?1)";
-        if needed.contains(&turn) || db.is_true(has_child, args![turn])? {
+        if is_needed(db, turn)? {
             continue;
         }
         let found: Option<(Option<i64>, Option<Place>)> = db.row(
@@ -51,13 +47,14 @@ pub(crate) fn purge(tx: &mut dyn Tx, now: Timestamp) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Turns that are or were the head of a session.
-fn heads(db: &dyn Db) -> Result<HashSet<i64>, Error> {
-    let heads = db.rows(
-        "SELECT turn FROM session_history WHERE turn IS NOT NULL
-         UNION SELECT head FROM sessions WHERE head IS NOT NULL",
-        args![],
-        |row| row.get(0),
-    )?;
-    Ok(heads.into_iter().collect())
+/// Whether a turn has a child, or is or was the head of a session. A session has made every turn of
+/// its history that has no child, unless it was forked or imported at that turn.
+fn is_needed(db: &dyn Db, turn: i64) -> Result<bool, Error> {
+    db.is_true(
+        "SELECT EXISTS (SELECT 1 FROM turns WHERE parent = ?1)
+             OR EXISTS (SELECT 1 FROM sessions WHERE base = ?1)
+             OR EXISTS (SELECT 1 FROM turns JOIN sessions ON sessions.row = turns.session
+                        WHERE turns.id = ?1)",
+        args![turn],
+    )
 }

@@ -25,20 +25,53 @@ pub(crate) fn repair(tx: &mut dyn Tx) -> Result<Vec<String>, Error> {
         }
     }
     repair_refs(tx, &mut repaired)?;
+    repair_skips(tx, &mut repaired)?;
     Ok(repaired)
 }
 
+/// Rebuilds the links of turns to ancestors. A link is proven by those of older turns, so one pass
+/// may leave some for the next.
+fn repair_skips(tx: &mut dyn Tx, repaired: &mut Vec<String>) -> Result<(), Error> {
+    let mut links = 0;
+    loop {
+        let some = tx.execute(
+            "UPDATE turns SET skip = (
+               SELECT CASE WHEN p.depth + COALESCE(ss.depth, 0) = 2 * COALESCE(s.depth, 0)
+                           THEN s.skip ELSE p.id END
+               FROM turns p LEFT JOIN turns s ON s.id = p.skip LEFT JOIN turns ss ON ss.id = s.skip
+               WHERE p.id = turns.parent)
+             WHERE skip IS DISTINCT FROM (
+               SELECT CASE WHEN p.depth + COALESCE(ss.depth, 0) = 2 * COALESCE(s.depth, 0)
+                           THEN s.skip ELSE p.id END
+               FROM turns p LEFT JOIN turns s ON s.id = p.skip LEFT JOIN turns ss ON ss.id = s.skip
+               WHERE p.id = turns.parent)",
+            args![],
+        )?;
+        if some == 0 {
+            break;
+        }
+        links += some;
+    }
+    if links > 0 {
+        repaired.push(format!("links of {links} turns to their ancestors"));
+    }
+    Ok(())
+}
+
 /// Columns of `sessions` that other rows prove. Each builds on the one before.
-const SESSION_COLUMNS: [(&str, &str); 4] = [
+const SESSION_COLUMNS: [(&str, &str); 5] = [
+    (
+        "the newest move of the head",
+        "UPDATE sessions SET last_move = newest.id
+         FROM (SELECT session, MAX(id) AS id FROM session_history GROUP BY session) AS newest
+         WHERE newest.session = sessions.row AND last_move IS DISTINCT FROM newest.id",
+    ),
     (
         "the head",
-        "UPDATE sessions SET head = (SELECT turn FROM session_history WHERE session = sessions.row
-                                     ORDER BY id DESC LIMIT 1)
-         WHERE head IS DISTINCT FROM (SELECT turn FROM session_history
-                                      WHERE session = sessions.row ORDER BY id DESC LIMIT 1)
+        "UPDATE sessions SET head = (SELECT turn FROM session_history WHERE id = last_move)
+         WHERE head IS DISTINCT FROM (SELECT turn FROM session_history WHERE id = last_move)
            AND EXISTS (SELECT 1 FROM session_history JOIN turns ON turns.id = turn
-                       WHERE session_history.session = sessions.row AND session_history.id =
-                         (SELECT MAX(id) FROM session_history WHERE session = sessions.row))",
+                       WHERE session_history.id = last_move)",
     ),
     (
         "the number of turns",

@@ -17,6 +17,7 @@ pub(crate) struct SessionRow {
     pub(crate) task_row: Option<i64>,
     pub(crate) prompt: Option<String>,
     pub(crate) last_event: Option<i64>,
+    pub(crate) last_move: Option<i64>,
     pub(crate) session: Session,
 }
 
@@ -29,7 +30,7 @@ macro_rules! select_session {
                     s.pending_prompt, s.last_event, s.options, s.delivery, s.track_tasks, s.owner,
                     s.parent_session_label, s.parent_turn_id, s.spawn_tool_call_id, s.unreported,
                     s.routing_key, s.entity, s.policy, s.merged_into, s.tool_rights,
-                    s.envelope
+                    s.envelope, s.last_move
              FROM sessions s LEFT JOIN turns h ON h.id = s.head WHERE ",
             $condition
         )
@@ -86,6 +87,7 @@ fn session_row(row: Row<'_>) -> Result<SessionRow, Error> {
         task_row: row.get(20)?,
         prompt: row.get(21)?,
         last_event: row.get(22)?,
+        last_move: row.get(37)?,
         session,
     })
 }
@@ -248,31 +250,54 @@ pub(crate) fn head_moves(
     before: Option<i64>,
     limit: usize,
 ) -> Result<Vec<HeadMove>, Error> {
-    db.rows(
-        "SELECT h.id, t.hash, h.changed_at FROM session_history h LEFT JOIN turns t ON t.id = h.turn
-         WHERE h.session = ?1 AND h.id < ?2 ORDER BY h.id DESC LIMIT ?3",
-        args![
-            known_row(db, session)?,
-            before.unwrap_or(i64::MAX),
-            limit_arg(limit.min(PAGE_MAX + 1))
-        ],
-        |row| {
-            let turn = row.get::<Option<_>>(1)?.map(TurnId);
-            Ok(HeadMove { row: row.get(0)?, turn, at: row.get(2)? })
-        },
-    )
+    let (session, limit) = (known_row(db, session)?, limit.min(PAGE_MAX + 1));
+    let before = before.unwrap_or(i64::MAX);
+    let mut found = Vec::new();
+    let mut next = newest_move(db, session, before)?;
+    while let (Some(at), true) = (next, found.len() < limit) {
+        let (prev, one) = db
+            .row(
+                "SELECT h.prev, t.hash, h.changed_at
+                 FROM session_history h LEFT JOIN turns t ON t.id = h.turn WHERE h.id = ?1",
+                args![at],
+                |row| {
+                    let turn = row.get::<Option<_>>(1)?.map(TurnId);
+                    Ok((row.get(0)?, HeadMove { row: at, turn, at: row.get(2)? }))
+                },
+            )?
+            .ok_or_else(|| missing_move(at))?;
+        next = prev;
+        if at < before {
+            found.push(one);
+        }
+    }
+    Ok(found)
+}
+
+fn missing_move(row: i64) -> Error {
+    Error::Damaged(format!("head move {row} is missing"))
+}
+
+/// The move from which those before a cursor are read: the one before it, or the newest if the
+/// cursor is no move of the session.
+fn newest_move(db: &dyn Db, session: i64, before: i64) -> Result<Option<i64>, Error> {
+    let cursor = "SELECT prev FROM session_history WHERE id = ?2 AND session = ?1";
+    if let Some(prev) = db.int(cursor, args![session, before])? {
+        return Ok(Some(prev));
+    }
+    db.int("SELECT last_move FROM sessions WHERE row = ?1", args![session])
 }
 
 /// Inserts a session and returns its row number.
 pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> Result<i64, Error> {
     let parent = new.parent.as_ref();
-    let row = tx.insert(
+    tx.insert(
         "INSERT INTO sessions(id, label, title, project, working_dir, status, state, head,
              turn_count, persona, provider_id, model, origin, created_at, updated_at,
              last_activity_at, track_tasks, parent_session_label,
-             parent_turn_id, spawn_tool_call_id, routing_key, entity, policy)
+             parent_turn_id, spawn_tool_call_id, routing_key, entity, policy, base)
          VALUES (?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12, ?13,
-             ?14, ?15, ?16, ?17, ?18, ?19)",
+             ?14, ?15, ?16, ?17, ?18, ?19, ?6)",
         args![
             &new.id.to_string(),
             &new.label,
@@ -294,11 +319,7 @@ pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> 
             new.routing.entity.map(|entity| entity.to_string()).as_ref(),
             new.routing.policy.as_ref(),
         ],
-    )?;
-    if head.is_some() {
-        insert_head_move(tx, row, head, new.created_at)?;
-    }
-    Ok(row)
+    )
 }
 
 /// The columns of a session that are written with every batch.
@@ -311,12 +332,14 @@ pub(crate) struct Progress<'a> {
     pub(crate) last_event: Option<i64>,
     pub(crate) updated_at: Timestamp,
     pub(crate) last_activity_at: Timestamp,
+    pub(crate) last_move: Option<i64>,
 }
 
 pub(crate) fn update_progress(tx: &mut dyn Tx, row: i64, to: &Progress<'_>) -> Result<(), Error> {
     tx.execute(
         "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5,
-             seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9 WHERE row = ?1",
+             seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9, last_move = ?10
+         WHERE row = ?1",
         args![
             row,
             to.head,
@@ -327,6 +350,7 @@ pub(crate) fn update_progress(tx: &mut dyn Tx, row: i64, to: &Progress<'_>) -> R
             to.last_event,
             to.updated_at,
             to.last_activity_at,
+            to.last_move,
         ],
     )?;
     Ok(())
@@ -348,7 +372,8 @@ pub(crate) fn update(
              seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9,
              title = ?10, working_dir = ?11, status = ?12, state = ?13, persona = ?14,
              provider_id = ?15, model = ?16, options = ?17, delivery = ?18, track_tasks = ?19,
-             owner = ?20, fence = ?21, unreported = ?22, tool_rights = ?23, envelope = ?24
+             owner = ?20, fence = ?21, unreported = ?22, tool_rights = ?23, envelope = ?24,
+             last_move = ?25
          WHERE row = ?1",
         args![
             row,
@@ -375,6 +400,7 @@ pub(crate) fn update(
             session.unreported,
             tool_rights.as_ref(),
             session.envelope.as_ref().map(to_json).transpose()?.as_ref(),
+            to.last_move,
         ],
     )?;
     Ok(())
@@ -387,17 +413,24 @@ pub(crate) fn rename(tx: &mut dyn Tx, row: i64, label: &str) -> Result<(), Error
     Ok(())
 }
 
+/// Records the stored turn that an import continues.
+pub(crate) fn set_base(tx: &mut dyn Tx, session: i64, turn: i64) -> Result<(), Error> {
+    tx.execute("UPDATE sessions SET base = ?2 WHERE row = ?1", args![session, turn])?;
+    Ok(())
+}
+
+/// Inserts a move of the head after the move `prev`. The caller writes its row to the session.
 pub(crate) fn insert_head_move(
     tx: &mut dyn Tx,
     session: i64,
+    prev: Option<i64>,
     turn: Option<i64>,
     now: Timestamp,
-) -> Result<(), Error> {
+) -> Result<i64, Error> {
     tx.insert(
-        "INSERT INTO session_history(session, turn, changed_at) VALUES (?1, ?2, ?3)",
-        args![session, turn, now],
-    )?;
-    Ok(())
+        "INSERT INTO session_history(session, prev, turn, changed_at) VALUES (?1, ?2, ?3, ?4)",
+        args![session, prev, turn, now],
+    )
 }
 
 /// Records in which turn a worker was started, once there is that turn.
@@ -466,7 +499,12 @@ pub(crate) fn delete(tx: &mut dyn Tx, row: i64, id: &str, now: Timestamp) -> Res
         "DELETE FROM runs WHERE session = ?1",
         "DELETE FROM drafts WHERE session = ?1",
         "DELETE FROM suspensions WHERE session = ?1",
-        "DELETE FROM session_history WHERE session = ?1",
+        "DELETE FROM session_history WHERE id IN (
+           WITH RECURSIVE moves(id, prev) AS (
+             SELECT id, prev FROM session_history
+             WHERE id = (SELECT last_move FROM sessions WHERE row = ?1)
+             UNION ALL SELECT h.id, h.prev FROM session_history h JOIN moves ON h.id = moves.prev)
+           SELECT id FROM moves)",
         "DELETE FROM agent_sessions WHERE session = ?1",
         "DELETE FROM pins WHERE session = ?1",
         "DELETE FROM outbox WHERE session = ?1",
@@ -479,7 +517,11 @@ pub(crate) fn delete(tx: &mut dyn Tx, row: i64, id: &str, now: Timestamp) -> Res
     )?;
     tx.execute(
         "INSERT INTO purging(turn)
-         SELECT DISTINCT turn FROM session_history WHERE session = ?1 AND turn IS NOT NULL
+         WITH RECURSIVE moves(id, prev, turn) AS (
+           SELECT id, prev, turn FROM session_history
+           WHERE id = (SELECT last_move FROM sessions WHERE row = ?1)
+           UNION ALL SELECT h.id, h.prev, h.turn FROM session_history h JOIN moves ON h.id = moves.prev)
+         SELECT DISTINCT turn FROM moves WHERE turn IS NOT NULL
          ON CONFLICT DO NOTHING",
         args![row],
     )?;

@@ -64,6 +64,9 @@ fn task_row(row: Row<'_>) -> Result<TaskRow, Error> {
 
 /// The tasks in rows.
 pub(crate) fn by_rows(db: &dyn Db, rows: &[i64]) -> Result<Vec<TaskRow>, Error> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
     db.rows(select_task!("t.row IN LIST(?1)"), args![rows], task_row)
 }
 

@@ -2,34 +2,34 @@
 
 use std::collections::HashMap;
 
-use ctx_core::ancestry::{AncestorSearch, TreePosition, common_ancestor};
+use ctx_core::ancestry::{self, Links};
 use ctx_core::id::{ObjectId, SessionId, TurnId};
 use ctx_core::object::{Kind, Object};
-use ctx_core::turn::{self, Header};
+use ctx_core::turn;
 
 use crate::driver::{Db, HashQuery, Table, Tx, args, limit_arg};
 use crate::pack::Packed;
 use crate::{Error, Found, PAGE_MAX, StoredTurn, TreeTurn, TurnQuery};
 
 use super::session_rows::known_row;
-use super::{checked, compaction_rows, decoded, not_found, to_json};
-
-/// Rows that one read walks back at most, so that no read transaction is long.
-const WALK_MAX: usize = 100_000;
+use super::turn_path::Path;
+use super::{checked, not_found, to_json};
 
 /// The row of a turn that must exist.
 pub(crate) fn known_turn(db: &dyn Db, turn: TurnId) -> Result<i64, Error> {
     db.locate_one(Table::Turns, turn.0)?.ok_or_else(|| not_found("turn", turn))
 }
 
-fn missing(row: i64) -> Error {
+pub(crate) fn missing(row: i64) -> Error {
     Error::Damaged(format!("turn row {row} is missing"))
 }
 
-/// The row and the depth of a turn's parent row: one step towards the root.
-fn parent_of(db: &dyn Db, row: i64) -> Result<Option<i64>, Error> {
-    db.row("SELECT parent FROM turns WHERE id = ?1", args![row], |found| found.get(0))?
-        .ok_or_else(|| missing(row))
+/// The links of a turn's row towards the root.
+fn links(db: &dyn Db, row: i64) -> Result<Links<i64>, Error> {
+    db.row("SELECT depth, parent, skip FROM turns WHERE id = ?1", args![row], |found| {
+        Ok(Links { depth: found.get(0)?, parent: found.get(1)?, skip: found.get(2)? })
+    })?
+    .ok_or_else(|| missing(row))
 }
 
 pub(crate) fn depth_of(db: &dyn Db, row: i64) -> Result<u64, Error> {
@@ -46,105 +46,83 @@ pub(crate) fn id_at(db: &dyn Db, row: i64) -> Result<Option<TurnId>, Error> {
 
 /// The ancestor of a turn at a depth, or the turn itself if it is at that depth or above it.
 pub(crate) fn ancestor_at(db: &dyn Db, turn: i64, depth: u64) -> Result<Option<i64>, Error> {
-    let mut at = Some(turn);
-    while let Some(row) = at {
-        let (parent, here): (Option<i64>, u64) = db
-            .row("SELECT parent, depth FROM turns WHERE id = ?1", args![row], |found| {
-                Ok((found.get(0)?, found.get(1)?))
-            })?
-            .ok_or_else(|| missing(row))?;
-        if here <= depth {
-            return Ok(at);
-        }
-        at = parent;
-    }
-    Ok(None)
+    ancestry::ancestor_at(turn, depth, |row| links(db, row))
 }
 
 /// Whether `turn` is `head` or an ancestor of it.
 pub(crate) fn is_ancestor(db: &dyn Db, turn: i64, head: Option<i64>) -> Result<bool, Error> {
-    let mut at = head;
-    // A turn is stored after its parent, so ancestors have smaller row numbers.
-    while let Some(here) = at.filter(|here| *here > turn) {
-        at = parent_of(db, here)?;
+    match head {
+        // A turn is stored after its parent, so ancestors have smaller row numbers.
+        Some(head) if turn < head => Ok(ancestor_at(db, head, depth_of(db, turn)?)? == Some(turn)),
+        head => Ok(head == Some(turn)),
     }
-    Ok(at == Some(turn))
 }
 
-/// Whether a turn belongs to the tree of a session: made in it, an ancestor of its head, or on a
-/// branch that a rewind left. A tree of more than `tree_max` turns is not searched.
+/// Whether a turn belongs to the tree of a session: it has the root of a head, past or present.
 pub(crate) fn is_in_tree(
     db: &dyn Db,
     session: i64,
     head: Option<i64>,
     turn: i64,
-    tree_max: usize,
 ) -> Result<bool, Error> {
-    let made_here = "SELECT session = ?2 FROM turns WHERE id = ?1";
-    if db.is_true(made_here, args![turn, session])? || is_ancestor(db, turn, head)? {
+    if is_ancestor(db, turn, head)? {
         return Ok(true);
     }
-    let tree = db.rows(TREE, args![session, limit_arg(tree_max)], |row| row.get::<i64>(0))?;
-    Ok(tree.len() == tree_max || tree.contains(&turn))
+    let root = ancestor_at(db, turn, 1)?;
+    if root.is_some() && head.map_or(Ok(None), |head| ancestor_at(db, head, 1))? == root {
+        return Ok(true);
+    }
+    // A session that was moved back before its first turn has several roots. The turn of a move
+    // has the root of its parent, which is the move before it unless the head was moved back.
+    let mut at = db.int("SELECT last_move FROM sessions WHERE row = ?1", args![session])?;
+    let mut newer: Option<(i64, Option<i64>)> = None;
+    while let Some(row) = at {
+        let (prev, turn) = head_move(db, row)?;
+        if let Some((newer, parent)) = newer
+            && (parent.is_none() || parent != turn)
+            && ancestor_at(db, newer, 1)? == root
+        {
+            return Ok(true);
+        }
+        newer = match turn {
+            Some(turn) => Some((turn, links(db, turn)?.parent)),
+            None => None,
+        };
+        at = prev;
+    }
+    newer.map_or(Ok(false), |(turn, _)| Ok(ancestor_at(db, turn, 1)? == root))
 }
 
-/// A range of the turns that lead to a head, newest first, with their bodies.
-pub(crate) fn list(db: &dyn Db, range: &TurnQuery) -> Result<Vec<StoredTurn>, Error> {
+/// The row of the move before a move of a head, and the turn that the head was moved to.
+fn head_move(db: &dyn Db, row: i64) -> Result<(Option<i64>, Option<i64>), Error> {
+    db.row("SELECT prev, turn FROM session_history WHERE id = ?1", args![row], |found| {
+        Ok((found.get(0)?, found.get(1)?))
+    })?
+    .ok_or_else(|| Error::Damaged(format!("head move {row} is missing")))
+}
+
+/// The path of a query: the turns that lead to a head, newest first.
+pub(crate) fn path<'a>(db: &'a dyn Db, range: &TurnQuery) -> Result<Path<'a>, Error> {
     let head = known_turn(db, range.head)?;
-    let mut at = match range.from_depth {
+    let first = match range.from_depth {
         Some(depth) => ancestor_at(db, head, depth)?,
         None => Some(head),
     };
-    let mut turns = Vec::new();
-    while let (Some(row), true) = (at, turns.len() < range.limit) {
-        let (turn, parent) = read(db, row)?;
-        at = parent;
-        turns.push(turn);
-    }
-    Ok(turns)
+    Ok(Path::from(db, first))
 }
 
-/// A turn, and the row of its parent.
-pub(crate) fn read(db: &dyn Db, row: i64) -> Result<(StoredTurn, Option<i64>), Error> {
-    let (id, object, parent, depth, body_version, place) = db
-        .row(
-            "SELECT hash, version, header, parent, depth, body_version, seg, off, len, packing, size
-             FROM turns WHERE id = ?1",
-            args![row],
-            |found| {
-                let header = found.get::<String>(2)?.into_bytes();
-                let object = Object { kind: Kind::Turn, version: found.get(1)?, bytes: header };
-                Ok((
-                    found.get::<ObjectId>(0)?,
-                    object,
-                    found.get(3)?,
-                    found.get(4)?,
-                    found.get(5)?,
-                    found.place(6)?,
-                ))
-            },
-        )?
-        .ok_or_else(|| missing(row))?;
-    let header: Header = decoded(id, &checked(id, object)?)?;
-    let body = match place {
-        None => None,
-        Some(place) => {
-            let bytes = db.body(&place)?;
-            let object = Object { kind: Kind::TurnBody, version: body_version, bytes };
-            Some(checked(header.body, object)?)
-        }
-    };
-    let compaction = match header.kind {
-        turn::Kind::Compaction => compaction_rows::read(db, row)?,
-        turn::Kind::Normal => None,
-    };
-    Ok((StoredTurn { id: TurnId(id), depth, header, body, compaction }, parent))
+/// A turn that must exist.
+pub(crate) fn read(db: &dyn Db, row: i64) -> Result<StoredTurn, Error> {
+    Path::from(db, Some(row)).next_turn()?.ok_or_else(|| missing(row))
 }
 
 const TREE: &str = "WITH RECURSIVE
+       moves(prev, turn) AS (
+         SELECT prev, turn FROM session_history
+         WHERE id = (SELECT last_move FROM sessions WHERE row = ?1)
+         UNION ALL SELECT h.prev, h.turn FROM session_history h JOIN moves ON h.id = moves.prev),
        up(id, parent) AS (
-         SELECT t.id, t.parent FROM turns t
-         WHERE t.id IN (SELECT turn FROM session_history WHERE session = ?1)
+         SELECT t.id, t.parent FROM turns t WHERE t.id IN (SELECT turn FROM moves)
          UNION SELECT t.id, t.parent FROM turns t JOIN up ON t.id = up.parent),
        down(id) AS (
          SELECT id FROM up WHERE parent IS NULL
@@ -182,19 +160,11 @@ pub(crate) fn tree(db: &dyn Db, session: SessionId, limit: usize) -> Result<Vec<
     Ok(turns)
 }
 
-/// The row and depth of a turn, to start a [`walk`] from.
-pub(crate) fn node(db: &dyn Db, turn: TurnId) -> Result<TreePosition<i64>, Error> {
-    let id = known_turn(db, turn)?;
-    Ok(TreePosition { id, depth: depth_of(db, id)? })
-}
-
-/// Walks back from two turns towards their last common ancestor, as far as one read may.
-pub(crate) fn walk(
-    db: &dyn Db,
-    a: TreePosition<i64>,
-    b: TreePosition<i64>,
-) -> Result<AncestorSearch<i64>, Error> {
-    common_ancestor(a, b, WALK_MAX, |row| parent_of(db, row))
+/// The last common ancestor of two turns, which may be one of them; `None` if there is none.
+pub(crate) fn common_ancestor(db: &dyn Db, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error> {
+    let (a, b) = (known_turn(db, a)?, known_turn(db, b)?);
+    let found = ancestry::common_ancestor(a, b, |row| links(db, row))?;
+    found.map_or(Ok(None), |row| id_at(db, row))
 }
 
 /// Inserts a turn as a child of `parent` and returns its row.
@@ -212,8 +182,10 @@ pub(crate) fn insert(
     tx.insert_object(
         Table::Turns,
         "INSERT INTO turns(hash, version, parent, depth, session, header, blobs, body_version,
-             seg, off, len, packing, size)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+             skip, seg, off, len, packing, size)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CASE WHEN ?9 THEN ?3 ELSE
+             (SELECT skip FROM turns WHERE id = (SELECT skip FROM turns WHERE id = ?3)) END,
+             ?10, ?11, ?12, ?13, ?14)",
         args![
             &record.id.0,
             record.object.version,
@@ -223,6 +195,7 @@ pub(crate) fn insert(
             header,
             blobs,
             body.map_or(Kind::TurnBody.newest_version(), |body| body.version),
+            ancestry::skip_depth(depth) + 1 == depth,
         ],
         body,
     )

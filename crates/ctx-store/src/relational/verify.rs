@@ -352,7 +352,7 @@ impl Check<'_> {
 }
 
 /// A fault, and a query that names the rows that have it.
-const POINTERS: [(&str, &str); 6] = [
+const POINTERS: [(&str, &str); 10] = [
     (
         "it is missing",
         "SELECT DISTINCT 'ref HEAD:' || project FROM commits
@@ -363,6 +363,32 @@ const POINTERS: [(&str, &str); 6] = [
         "SELECT 'session ' || sessions.id
          FROM session_history JOIN sessions ON sessions.row = session_history.session
          WHERE turn IS NOT NULL AND turn NOT IN (SELECT id FROM turns) LIMIT 100",
+    ),
+    (
+        "its head is not that of its newest move",
+        "SELECT 'session ' || id FROM sessions WHERE head IS DISTINCT FROM
+           (SELECT turn FROM session_history h WHERE h.id = last_move AND h.session = sessions.row)
+         LIMIT 100",
+    ),
+    (
+        "a move of its head is missing",
+        "SELECT 'session ' || sessions.id
+         FROM session_history JOIN sessions ON sessions.row = session_history.session
+         WHERE prev IS NOT NULL AND prev NOT IN (SELECT id FROM session_history) LIMIT 100",
+    ),
+    (
+        "the turn that it started from is missing",
+        "SELECT 'session ' || id FROM sessions
+         WHERE base IS NOT NULL AND base NOT IN (SELECT id FROM turns) LIMIT 100",
+    ),
+    (
+        "a link to an ancestor is wrong",
+        "SELECT 'turn row ' || t.id FROM turns t LEFT JOIN turns p ON p.id = t.parent
+           LEFT JOIN turns s ON s.id = p.skip LEFT JOIN turns ss ON ss.id = s.skip
+         WHERE t.skip IS DISTINCT FROM
+           CASE WHEN p.depth + COALESCE(ss.depth, 0) = 2 * COALESCE(s.depth, 0) THEN s.skip
+                ELSE t.parent END
+         LIMIT 100",
     ),
     (
         "an event before another is missing",

@@ -205,8 +205,8 @@ impl Db for SqliteDb<'_> {
         }
     }
 
-    fn body(&self, place: &Place) -> Result<Vec<u8>, Error> {
-        segment::read(self.connection, place)
+    fn packed(&self, places: &[Place]) -> Result<Vec<Vec<u8>>, Error> {
+        segment::read_packed(self.connection, places)
     }
 }
 
@@ -253,8 +253,8 @@ impl Db for SqliteTx<'_> {
         self.db.locate(table, hash, limit)
     }
 
-    fn body(&self, place: &Place) -> Result<Vec<u8>, Error> {
-        self.db.body(place)
+    fn packed(&self, places: &[Place]) -> Result<Vec<Vec<u8>>, Error> {
+        self.db.packed(places)
     }
 }
 

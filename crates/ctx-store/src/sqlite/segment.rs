@@ -39,6 +39,10 @@ const BUFFER_MAX_BYTES: usize = 4 << 20;
 /// A range in the database that is longer than this, in bytes, is compared with the end of the
 /// segment before memory is allocated: a damaged row may claim any length.
 const UNCHECKED_MAX_BYTES: usize = 1 << 20;
+/// Larger bodies, in bytes, are read alone.
+const CLOSE_MAX_BYTES: usize = 64 << 10;
+/// Bodies with at most this many bytes between them are read together.
+const GAP_MAX_BYTES: usize = 4 * CHUNK_BYTES;
 /// Most segment files that a connection keeps open.
 const OPEN_FILES_MAX: usize = 16;
 
@@ -47,12 +51,36 @@ const DATABASE_SEGMENT: i64 = 0;
 
 /// Reads and unpacks a body. The caller compares it with its hash.
 pub(crate) fn read(connection: &Connection, place: &Place) -> Result<Vec<u8>, Error> {
-    let range = Range::checked(place.seg, place.off, place.len)?;
-    let bytes = match range.read_chunks(connection)? {
-        Some(bytes) => bytes,
-        None => range.read_file(connection)?,
-    };
-    unpack(bytes, place.packing, place.size)
+    let packed = Range::of(place)?.read(connection)?;
+    unpack(packed, place.packing, place.size)
+}
+
+/// Reads the stored bytes of bodies, in the order of their places. Bodies that are close to each
+/// other are read together.
+pub(crate) fn read_packed(
+    connection: &Connection,
+    places: &[Place],
+) -> Result<Vec<Vec<u8>>, Error> {
+    let mut ranges = Vec::with_capacity(places.len());
+    for (index, place) in places.iter().enumerate() {
+        ranges.push((Range::of(place)?, index));
+    }
+    ranges.sort_unstable_by_key(|(range, _)| (range.seg, range.off));
+    let mut bodies = vec![Vec::new(); places.len()];
+    for group in ranges.chunk_by(|(a, _), (b, _)| a.is_close_to(b)) {
+        let [(first, _), .., (last, _)] = group else {
+            let (range, index) = group[0];
+            bodies[index] = range.read(connection)?;
+            continue;
+        };
+        let whole = Range { len: last.off + last.len - first.off, ..*first };
+        let bytes = whole.read(connection)?;
+        for (range, index) in group {
+            let at = range.off - whole.off;
+            bodies[*index] = bytes[at..at + range.len].to_vec();
+        }
+    }
+    Ok(bodies)
 }
 
 /// Reads `seg, off, len, packing, size` from five columns; `None` if the body was purged.
@@ -86,6 +114,28 @@ impl Range {
             Error::Damaged(format!("segment {seg}: a row refers to an invalid range"))
         })?;
         Ok(Self { seg, off, len })
+    }
+
+    fn of(place: &Place) -> Result<Self, Error> {
+        Self::checked(place.seg, place.off, place.len)
+    }
+
+    /// Whether a range begins so soon after this one that both are read at once. The sum of the gaps
+    /// and of the bodies of a group has no bound of its own: callers read bounded batches.
+    fn is_close_to(&self, next: &Self) -> bool {
+        let end = self.off + self.len;
+        self.seg == next.seg
+            && self.len <= CLOSE_MAX_BYTES
+            && next.len <= CLOSE_MAX_BYTES
+            && next.off >= end
+            && next.off - end <= GAP_MAX_BYTES
+    }
+
+    fn read(&self, connection: &Connection) -> Result<Vec<u8>, Error> {
+        match self.read_chunks(connection)? {
+            Some(bytes) => Ok(bytes),
+            None => self.read_file(connection),
+        }
     }
 
     /// Ids of the first and the last chunk of the range.

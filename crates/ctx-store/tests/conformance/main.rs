@@ -128,6 +128,9 @@ macro_rules! conformance {
                     the_turns_since_a_task_began_are_counted
                     one_turn_in_two_sessions_is_one_object
                     the_common_ancestor_is_found_at_any_depth
+                    a_long_path_between_other_turns_is_read_in_order
+                    a_read_ends_after_its_messages_or_bytes
+                    a_fork_point_is_any_turn_with_the_root_of_a_head
                 }
                 context {
                     a_compaction_reads_back_and_ends_the_context

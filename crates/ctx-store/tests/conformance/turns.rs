@@ -2,15 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ctx_core::decide;
+use ctx_core::decide::{self, Needs, TurnNeed};
 use ctx_core::id::TurnId;
 use ctx_core::object::Object;
 use ctx_core::refusal::Refusal;
-use ctx_store::{Error, StoredTurn};
+use ctx_store::{Error, StoredTurn, TurnQuery};
 use tokio::task::JoinSet;
 
 use crate::Backend;
-use crate::harness::{SessionWriter, at, create, fork_at, turn, verify};
+use crate::harness::{SessionWriter, StoreHandle, at, create, fork_at, turn, verify};
 
 /// The text of the first message of a turn.
 fn words(stored: &StoredTurn) -> String {
@@ -229,4 +229,107 @@ pub(crate) async fn the_common_ancestor_is_found_at_any_depth(backend: &impl Bac
         assert_eq!(store.common_ancestor(b, a).await.expect("walked"), met);
     }
     assert!(began.elapsed().as_secs() < 10, "ten walks took {:?}", began.elapsed());
+}
+
+/// The words of a query's turns.
+async fn read(store: &StoreHandle, query: TurnQuery) -> Vec<String> {
+    let turns = store.query_turns(query).await.expect("turns");
+    turns.iter().map(words).collect()
+}
+
+pub(crate) async fn a_long_path_between_other_turns_is_read_in_order(backend: &impl Backend) {
+    // More than one batch, whose rows are consecutive at first and then alternate with others.
+    const COUNT: usize = 300;
+    let store = backend.open().await;
+    let main = SessionWriter::create(&store, "main", 0).await;
+    let other = SessionWriter::create(&store, "other", 0).await;
+    let (mut expected, mut head) = (Vec::new(), None);
+    for n in 0..COUNT {
+        // Some bodies are read alone, most with their neighbours.
+        let text = if n % 50 == 7 { "long ".repeat(40_000) } else { format!("turn {n}") };
+        head = Some(main.say(&text, 1).await);
+        expected.push(text);
+        if n >= COUNT / 2 {
+            other.say("between", 1).await;
+        }
+    }
+    let query = TurnQuery::newest(head.expect("a head"), usize::MAX);
+    assert_eq!(read(&store, TurnQuery { oldest_first: true, ..query }).await, expected);
+    let ids = store.turn_ids(query.head, usize::MAX).await.expect("ids");
+    let turns = store.turns(query.head, usize::MAX).await.expect("turns");
+    assert_eq!(turns.iter().map(|turn| turn.id).collect::<Vec<_>>(), ids);
+    expected.reverse();
+    assert_eq!(read(&store, query).await, expected);
+    let some = TurnQuery { limit: 70, from_depth: Some(200), ..query };
+    assert_eq!(read(&store, some).await, expected[COUNT - 200..][..70]);
+}
+
+pub(crate) async fn a_read_ends_after_its_messages_or_bytes(backend: &impl Backend) {
+    let store = backend.open().await;
+    let main = SessionWriter::create(&store, "main", 0).await;
+    let mut head = None;
+    for n in 0..100 {
+        head = Some(main.say(&format!("turn {n:03}"), 1).await);
+    }
+    let query = TurnQuery::newest(head.expect("a head"), 90);
+    let size = store.turns(query.head, 1).await.expect("a turn")[0].body.clone();
+    let size = size.expect("a body").bytes.len();
+    for (max_messages, max_bytes, found) in [
+        (usize::MAX, usize::MAX, 90),
+        (0, usize::MAX, 0),
+        (1, usize::MAX, 1),
+        (70, usize::MAX, 70),
+        (usize::MAX, 0, 1),
+        (usize::MAX, size, 1),
+        (usize::MAX, size * 2, 2),
+        (usize::MAX, size * 80 - 1, 79),
+    ] {
+        let limited = TurnQuery { max_messages, max_bytes, ..query };
+        let newest = read(&store, limited).await;
+        assert_eq!(newest.len(), found, "{max_messages} messages, {max_bytes} bytes");
+        let oldest = read(&store, TurnQuery { oldest_first: true, ..limited }).await;
+        assert_eq!(oldest.len(), found, "{max_messages} messages, {max_bytes} bytes");
+        if found > 0 {
+            assert_eq!((newest[0].as_str(), oldest[0].as_str()), ("turn 099", "turn 010"));
+        }
+    }
+}
+
+pub(crate) async fn a_fork_point_is_any_turn_with_the_root_of_a_head(backend: &impl Backend) {
+    // R181
+    let store = backend.open().await;
+    let main = SessionWriter::create(&store, "main", 0).await;
+    let mut line = Vec::new();
+    for n in 0..40 {
+        line.push(main.say(&format!("turn {n}"), 1).await);
+    }
+    let left = main.say("on a branch that is left", 2).await;
+    main.rewind(line[20], 3).await.expect("rewound");
+    let fork = SessionWriter::create_as(&store, fork_at(line[30], 31, "fork", 4)).await;
+    let own = fork.say("only in the fork", 5).await;
+    let second = SessionWriter::create_as(&store, fork_at(own, 32, "second", 6)).await;
+    let foreign = SessionWriter::create(&store, "foreign", 7).await.say("unrelated", 8).await;
+    // Back before the first turn, and on with a second root.
+    let moved = |_: &decide::SessionView, _: &decide::Invocation| {
+        let back = decide::Change::MoveHead { turn: None, depth: 0 };
+        Ok(decide::Decision { changes: vec![back], ..decide::Decision::unchanged(()) })
+    };
+    main.decide(9, Vec::new(), moved).await.expect("moved");
+    let root = main.say("a second root", 10).await;
+    let reachable = async |writer: &SessionWriter, turn: TurnId| {
+        let needs = Needs { turn: Some(TurnNeed::ForkPoint(turn)), ..Needs::PINS };
+        let view = store.view_of(writer.id().await, needs).await.expect("a view");
+        view.turn.expect("its position").reachable
+    };
+    for turn in [line[0], line[20], line[39], left, own, root] {
+        assert!(reachable(&main, turn).await, "{turn}");
+    }
+    for turn in [line[0], line[30], line[39], left, own] {
+        assert!(reachable(&fork, turn).await && reachable(&second, turn).await, "{turn}");
+    }
+    assert!(!reachable(&fork, root).await && !reachable(&second, root).await);
+    for writer in [&main, &fork, &second] {
+        assert!(!reachable(writer, foreign).await);
+    }
+    verify(&store).await;
 }

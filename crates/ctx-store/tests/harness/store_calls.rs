@@ -187,6 +187,10 @@ impl StoreHandle {
         Ok(views.into_iter().map(|view| view.session).collect())
     }
 
+    pub(crate) async fn newest_sessions(&self, limit: usize) -> Result<Vec<Session>, Error> {
+        call!(self.newest_sessions(limit))
+    }
+
     pub(crate) async fn hidden(&self) -> Result<Hidden, Error> {
         Ok(self.session_page(&SessionQuery::newest(0)).await?.hidden)
     }
@@ -219,7 +223,11 @@ impl StoreHandle {
         call!(self.run(id))
     }
 
-    async fn view_of(&self, session: SessionId, needs: Needs) -> Result<SessionView, Error> {
+    pub(crate) async fn view_of(
+        &self,
+        session: SessionId,
+        needs: Needs,
+    ) -> Result<SessionView, Error> {
         let view = self.view(&Target::Id(session), needs).await?;
         Ok(view.expect("the session exists"))
     }
@@ -357,6 +365,15 @@ impl StoreHandle {
 
     pub(crate) async fn turns(&self, head: TurnId, limit: usize) -> Result<Vec<StoredTurn>, Error> {
         call!(self.turns(TurnQuery::newest(head, limit)))
+    }
+
+    pub(crate) async fn query_turns(&self, query: TurnQuery) -> Result<Vec<StoredTurn>, Error> {
+        call!(self.turns(query))
+    }
+
+    /// The ids of a head and its ancestors, newest first.
+    pub(crate) async fn turn_ids(&self, head: TurnId, limit: usize) -> Result<Vec<TurnId>, Error> {
+        call!(self.map_turns(TurnQuery::newest(head, limit), |turn| Ok(turn.id)))
     }
 
     pub(crate) async fn turns_from(

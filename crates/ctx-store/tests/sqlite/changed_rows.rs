@@ -76,6 +76,10 @@ async fn missing_rows_are_found() {
         ("commit ", "DELETE FROM commits WHERE id = 1"),
         ("session ", "DELETE FROM events WHERE id = (SELECT MAX(prev) FROM events)"),
         ("session ", "UPDATE session_history SET turn = 999 WHERE id = 1"),
+        ("session ", "DELETE FROM session_history WHERE id = 1"),
+        ("session ", "UPDATE sessions SET last_move = 999 WHERE label = 'main'"),
+        ("session ", "UPDATE sessions SET base = 999 WHERE label = 'main'"),
+        ("turn row ", "UPDATE turns SET skip = NULL WHERE depth = 2"),
         ("turn ", "DELETE FROM bodies WHERE id = (SELECT off / 4056 FROM turns WHERE depth = 2)"),
     ])
     .await;
@@ -185,6 +189,13 @@ async fn refs_and_counters_are_repaired() {
     ] {
         assert_repaired(what, sql).await;
     }
+}
+
+#[tokio::test]
+async fn links_of_turns_and_head_moves_are_repaired() {
+    assert_repaired("turn row ", "UPDATE turns SET skip = id WHERE depth = 2").await;
+    let last_move = "UPDATE sessions SET last_move = NULL WHERE label = 'main'";
+    assert_repaired("session ", last_move).await;
 }
 
 #[tokio::test]

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ctx_engine::Engine;
 use ctx_engine::core::id::TurnId;
 use ctx_engine::core::session::Origin;
+use ctx_engine::{Engine, Exchange};
 use serde_json::{Map, Value, json};
 
 use crate::problem::Problem;
@@ -228,17 +228,22 @@ pub(super) async fn fill(cell: &CellArgs) -> Result<Value, Problem> {
 }
 
 /// Loads the whole history of a session and parses every message.
-async fn load(engine: &Engine) -> Result<usize, Problem> {
-    let history = engine.messages().conversation("main", usize::MAX).await?;
-    Ok(history.iter().map(|turn| turn.messages.len()).sum())
+async fn load(engine: &Engine) -> Result<Vec<Exchange>, Problem> {
+    Ok(engine.messages().conversation("main", usize::MAX).await?)
+}
+
+fn count(history: &[Exchange]) -> usize {
+    history.iter().map(|turn| turn.messages.len()).sum()
 }
 
 pub(super) async fn resume(cell: &CellArgs, born: Instant) -> Result<Value, Problem> {
     let engine = open(&cell.dir)?;
     let open_ms = ms(born);
     let began = Instant::now();
-    let messages = load(&engine).await?;
-    Ok(json!({"open_ms": open_ms, "load_ms": ms(began), "messages": messages, "rss_mb": rss_mb()}))
+    let history = load(&engine).await?;
+    let load_ms = ms(began);
+    let messages = count(&history);
+    Ok(json!({"open_ms": open_ms, "load_ms": load_ms, "messages": messages, "rss_mb": rss_mb()}))
 }
 
 pub(super) async fn fork(cell: &CellArgs) -> Result<Value, Problem> {
@@ -349,7 +354,7 @@ pub(super) async fn search(cell: &CellArgs) -> Result<Value, Problem> {
 
 pub(super) async fn startup(cell: &CellArgs, born: Instant) -> Result<Value, Problem> {
     let engine = open(&cell.dir)?;
-    let messages = load(&engine).await?;
+    let messages = count(&load(&engine).await?);
     Ok(json!({"ready": true, "messages": messages, "in_process_ms": ms(born), "rss_mb": rss_mb()}))
 }
 

@@ -155,14 +155,13 @@ pub(super) async fn list(
         // The extra session shows whether there is another page.
         limit: limit + 1,
     };
-    let mut found = state.engine.sessions().list(&session_query).await?;
+    let (mut found, hidden) = state.engine.sessions().list(&session_query).await?;
     let more = found.len() > limit;
     found.truncate(limit);
     let last = found
         .last()
         .filter(|_| more)
         .map(|info| cursor::of_session(info.session.last_activity_at, info.session.id));
-    let hidden = state.engine.sessions().hidden().await?;
     Ok(Json(Sessions {
         sessions: found.iter().map(Session::from).collect(),
         next_cursor: last,

@@ -29,7 +29,9 @@ CREATE TABLE sessions (
     title TEXT, project TEXT NOT NULL, working_dir TEXT,
     status TEXT NOT NULL CHECK (status = 'active' OR status = 'suspended' OR status = 'archived' OR status = 'error'),
     state TEXT NOT NULL CHECK (state = 'idle' OR state = 'running' OR state = 'suspended'),
-    head INTEGER REFERENCES turns(id), turn_count INTEGER NOT NULL DEFAULT 0,
+    head INTEGER REFERENCES turns(id), turn_count INTEGER NOT NULL DEFAULT 0, last_move INTEGER,
+    -- The turn that a fork or an import started from. All later turns of its history were made in the session.
+    base INTEGER REFERENCES turns(id),
     persona TEXT, provider_id TEXT, model TEXT, origin TEXT NOT NULL, options TEXT,
     routing_key TEXT, entity TEXT REFERENCES entities(id), policy TEXT, merged_into TEXT, tool_rights TEXT, envelope TEXT,
     delivery TEXT NOT NULL DEFAULT 'open' CHECK (delivery = 'open' OR delivery = 'hold' OR delivery = 'refuse'), track_tasks INTEGER NOT NULL DEFAULT 0,
@@ -38,6 +40,7 @@ CREATE TABLE sessions (
     owner TEXT, fence INTEGER NOT NULL DEFAULT 0,
     seq INTEGER NOT NULL DEFAULT 0, last_event INTEGER,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, last_activity_at INTEGER NOT NULL);
+CREATE INDEX sessions_by_base ON sessions(base) WHERE base IS NOT NULL;
 CREATE INDEX sessions_by_activity ON sessions(last_activity_at);
 CREATE INDEX sessions_by_parent ON sessions(parent_session_label) WHERE parent_session_label IS NOT NULL;
 CREATE INDEX sessions_unreported ON sessions(unreported) WHERE unreported <> 0;
@@ -57,14 +60,16 @@ CREATE TABLE session_aliases (
     reason TEXT CHECK (reason = 'identity_promotion' OR reason = 'identity_merge' OR reason = 'manual')) WITHOUT ROWID;
 CREATE INDEX idx_session_aliases_target ON session_aliases(session_label);
 
+-- `skip` is an ancestor further back than `parent`: with both, an ancestor at any depth is found in few steps.
 CREATE TABLE turns (
     id INTEGER PRIMARY KEY AUTOINCREMENT, hash BLOB NOT NULL, version INTEGER NOT NULL,
-    parent INTEGER REFERENCES turns(id), depth INTEGER NOT NULL, session INTEGER NOT NULL,
+    parent INTEGER REFERENCES turns(id), skip INTEGER, depth INTEGER NOT NULL, session INTEGER NOT NULL,
     header TEXT NOT NULL, blobs TEXT,
     body_version INTEGER NOT NULL, seg INTEGER, off INTEGER, len INTEGER, packing INTEGER, size INTEGER NOT NULL);
 CREATE INDEX turns_by_parent ON turns(parent);
 
-CREATE TABLE session_history (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, turn INTEGER, changed_at INTEGER NOT NULL);
+-- The moves of a session's head, linked from `sessions.last_move` by `prev`: no index is written with each turn.
+CREATE TABLE session_history (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, prev INTEGER, turn INTEGER, changed_at INTEGER NOT NULL);
 
 CREATE TABLE compactions (
     turn_id INTEGER PRIMARY KEY REFERENCES turns(id), summary TEXT NOT NULL,

@@ -33,6 +33,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
                 .sessions()
                 .list(&newest)
                 .await?
+                .0
                 .pop()
                 .ok_or(Refusal::NoSession)?
                 .session

@@ -51,8 +51,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         after: None,
         limit,
     };
-    let infos = engine.sessions().list(&query).await?;
-    let hidden = engine.sessions().hidden().await?;
+    let (infos, hidden) = engine.sessions().list(&query).await?;
     context.out.print(
         || {
             let sessions: Vec<Session> = infos.iter().map(Session::from).collect();
