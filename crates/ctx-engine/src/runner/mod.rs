@@ -34,6 +34,7 @@ use ulid::Ulid;
 
 use crate::compaction::CompactionResult;
 use crate::engine::{Engine, Error};
+use crate::feed::StreamingRun;
 use crate::provider::{
     AgentSessionState, DELTAS_MAX, Delta, End, Failure, FailureClass, Link, Provider, STEERS_MAX,
     Steer, Stop, TOOL_USES_MAX,
@@ -46,6 +47,13 @@ const ROUNDS_MAX: u32 = 100;
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often a run reads its row, for requests of other processes.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Share of each run that streams text in the pause between two checkpoints of a run: together they
+/// store 10,000 checkpoints a second.
+const PAUSE_PER_RUN: Duration = Duration::from_micros(100);
+/// Shortest pause between two checkpoints of a run. A shorter one is not worth a timer.
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+/// Longest pause between two checkpoints of a run, and longest delay of text by it.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 pub(crate) struct Runner<'a> {
     pub(crate) engine: &'a Engine,
@@ -61,6 +69,10 @@ pub(crate) struct Runner<'a> {
     pub(crate) since: Option<Instant>,
     /// Text that is sent to followers as soon as it is stored.
     pub(crate) unshown: Vec<UnshownText>,
+    /// Until then, no text is received: it is stored and sent together with later text.
+    paused_until: Option<Instant>,
+    /// Present once text of this run was sent to followers.
+    streaming: Option<StreamingRun<'a>>,
     /// Whether the last checkpoint failed; the next one waits for its interval.
     pub(crate) store_failed: bool,
     /// The message that text is added to.
@@ -114,6 +126,8 @@ pub(crate) async fn run(
         blobs: Vec::new(),
         since: None,
         unshown: Vec::new(),
+        paused_until: None,
+        streaming: None,
         store_failed: false,
         message: None,
         phase: Phase::Processing,
@@ -323,8 +337,9 @@ impl Runner<'_> {
         self.message = None;
         let mut deadline: Option<Instant> = None;
         self.poll_run(&stop, &steer, &mut steered).await;
-        let shutdown = self.engine.shared().shutdown.clone();
-        let mut poll_timer = Instant::now();
+        let shutdown = self.engine.shared().shutdown.cancelled();
+        let poll_timer = tokio::time::sleep(POLL_INTERVAL);
+        tokio::pin!(shutdown, poll_timer);
         // Calls of tools that still wait when this call of the provider ends are given up.
         let calls = CancellationToken::new();
         let _end_of_calls = calls.clone().drop_guard();
@@ -340,7 +355,7 @@ impl Runner<'_> {
             let due = self.since.map(|since| since + self.engine.shared().timeouts.checkpoint);
             tokio::select! {
                 biased;
-                () = shutdown.cancelled() => {
+                () = &mut shutdown => {
                     abort.abort();
                     // Deltas that were sent before the shutdown are kept.
                     while let Ok(delta) = deltas.try_recv() {
@@ -349,7 +364,10 @@ impl Runner<'_> {
                     self.checkpoint().await;
                     return Ok(None);
                 }
-                delta = deltas.recv() => match delta {
+                () = until(self.paused_until), if self.paused_until.is_some() => {
+                    self.paused_until = None;
+                }
+                delta = deltas.recv(), if self.paused_until.is_none() => match delta {
                     Some(delta) => {
                         self.take(delta, &steered).await;
                         self.take_received(&mut deltas, &steered).await;
@@ -366,8 +384,8 @@ impl Runner<'_> {
                     self.poll_run(&stop, &steer, &mut steered).await;
                 }
                 () = until(due) => self.checkpoint().await,
-                () = tokio::time::sleep_until(poll_timer + POLL_INTERVAL) => {
-                    poll_timer = Instant::now();
+                () = &mut poll_timer => {
+                    poll_timer.as_mut().reset(Instant::now() + POLL_INTERVAL);
                     self.poll_run(&stop, &steer, &mut steered).await;
                 }
                 () = until(deadline) => {
@@ -418,7 +436,19 @@ impl Runner<'_> {
             && self.engine.shared().feed.is_followed(self.session)
         {
             self.checkpoint().await;
+            self.pause_text();
         }
+    }
+
+    /// Pauses the text of this run after a checkpoint. The pause grows with the number of runs that
+    /// stream text, so that many runs store several deltas in each checkpoint and share
+    /// transactions.
+    fn pause_text(&mut self) {
+        let feed = &self.engine.shared().feed;
+        self.streaming.get_or_insert_with(|| feed.count_streaming());
+        let runs = u32::try_from(feed.streaming()).unwrap_or(u32::MAX);
+        let pause = PAUSE_PER_RUN.saturating_mul(runs).min(PAUSE_MAX);
+        self.paused_until = (pause >= PAUSE_MIN).then(|| Instant::now() + pause);
     }
 
     /// Marks the agent's own session as unclean until the turn of this prompt has ended.
