@@ -47,13 +47,6 @@ const ROUNDS_MAX: u32 = 100;
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often a run reads its row, for requests of other processes.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Share of each run that streams text in the pause between two checkpoints of a run: together they
-/// store 10,000 checkpoints a second.
-const PAUSE_PER_RUN: Duration = Duration::from_micros(100);
-/// Shortest pause between two checkpoints of a run. A shorter one is not worth a timer.
-const PAUSE_MIN: Duration = Duration::from_millis(2);
-/// Longest pause between two checkpoints of a run, and longest delay of text by it.
-const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 pub(crate) struct Runner<'a> {
     pub(crate) engine: &'a Engine,
@@ -69,6 +62,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) since: Option<Instant>,
     /// Text that is sent to followers as soon as it is stored.
     pub(crate) unshown: Vec<UnshownText>,
+    /// When progress was last stored. The transaction reports whether the run is to end.
+    stored_at: Option<Instant>,
     /// Until then, no text is received: it is stored and sent together with later text.
     paused_until: Option<Instant>,
     /// Present once text of this run was sent to followers.
@@ -126,6 +121,7 @@ pub(crate) async fn run(
         blobs: Vec::new(),
         since: None,
         unshown: Vec::new(),
+        stored_at: None,
         paused_until: None,
         streaming: None,
         store_failed: false,
@@ -386,7 +382,9 @@ impl Runner<'_> {
                 () = until(due) => self.checkpoint().await,
                 () = &mut poll_timer => {
                     poll_timer.as_mut().reset(Instant::now() + POLL_INTERVAL);
-                    self.poll_run(&stop, &steer, &mut steered).await;
+                    if !self.is_informed() {
+                        self.poll_run(&stop, &steer, &mut steered).await;
+                    }
                 }
                 () = until(deadline) => {
                     abort.abort();
@@ -435,20 +433,10 @@ impl Runner<'_> {
             && !self.store_failed
             && self.engine.shared().feed.is_followed(self.session)
         {
+            let began = Instant::now();
             self.checkpoint().await;
-            self.pause_text();
+            self.pause_text(began);
         }
-    }
-
-    /// Pauses the text of this run after a checkpoint. The pause grows with the number of runs that
-    /// stream text, so that many runs store several deltas in each checkpoint and share
-    /// transactions.
-    fn pause_text(&mut self) {
-        let feed = &self.engine.shared().feed;
-        self.streaming.get_or_insert_with(|| feed.count_streaming());
-        let runs = u32::try_from(feed.streaming()).unwrap_or(u32::MAX);
-        let pause = PAUSE_PER_RUN.saturating_mul(runs).min(PAUSE_MAX);
-        self.paused_until = (pause >= PAUSE_MIN).then(|| Instant::now() + pause);
     }
 
     /// Marks the agent's own session as unclean until the turn of this prompt has ended.

@@ -311,7 +311,9 @@ fn delta_bytes(session: SessionId, words: &TextDelta) -> Bytes {
     format!("event: {}\ndata: {data}\n\n", words.name()).into()
 }
 
-fn sse_response(stream: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {
+fn sse_response(
+    stream: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
+) -> Response {
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
