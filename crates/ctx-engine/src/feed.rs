@@ -302,17 +302,28 @@ impl Feed {
 
     /// Records a feed row that this process wrote.
     pub(crate) fn own_row(&self, row: i64) {
-        self.own_rows.lock().unwrap_or_else(PoisonError::into_inner).insert(row);
+        self.own_rows().insert(row);
+    }
+
+    fn own_rows(&self) -> MutexGuard<'_, BTreeSet<i64>> {
+        self.own_rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether another process wrote one of the rows `from + 1..=to`. A row of ours that is not
+    /// recorded yet counts as foreign.
+    pub(crate) fn has_foreign_rows(&self, from: i64, to: i64) -> bool {
+        (self.own_rows().range(from + 1..=to).count() as i64) < to - from
     }
 
     /// Our own rows in `from + 1..=to`, if another process wrote at least one of them. A row of
-    /// ours that is not recorded yet counts as foreign: it is then read once more, and no foreign
-    /// row is missed.
-    pub(crate) fn foreign_rows(&self, from: i64, to: i64) -> Option<BTreeSet<i64>> {
-        let mut own = self.own_rows.lock().unwrap_or_else(PoisonError::into_inner);
+    /// ours that is not recorded yet counts as foreign: its events are then published twice, which
+    /// followers ignore, and no foreign row is missed.
+    pub(crate) fn take_foreign_rows(&self, from: i64, to: i64) -> Option<BTreeSet<i64>> {
+        let foreign = self.has_foreign_rows(from, to);
+        let mut own = self.own_rows();
         let later = own.split_off(&(to + 1));
         let passed = std::mem::replace(&mut *own, later);
-        ((passed.range(from + 1..=to).count() as i64) < to - from).then_some(passed)
+        foreign.then_some(passed)
     }
 }
 
