@@ -21,7 +21,7 @@ use tokio::sync::{broadcast, watch};
 use crate::runner::UnshownText;
 
 /// Number of items by which a follower may lag before it reads the store again.
-const LAG_MAX: usize = 256;
+const LAG_MAX: usize = 512;
 /// Number of parts of the feed with a lock of their own.
 const SHARDS: usize = 16;
 
@@ -349,4 +349,53 @@ pub(crate) fn message_texts(draft: &Draft) -> Vec<MessageText> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ulid::Ulid;
+
+    fn unshown(text: &str) -> UnshownText {
+        UnshownText { message_id: MessageId(Ulid(1)), thought: false, text: text.to_owned() }
+    }
+
+    #[test]
+    fn a_session_has_a_channel_only_while_it_has_followers() {
+        let (feed, session) = (Feed::new(), SessionId(Ulid(7)));
+        feed.begin(session, RunId(Ulid(2)), &Draft::default());
+        assert!(!feed.is_followed(session));
+        feed.send_texts(session, &[unshown("hé")]);
+        let (first, drafts) = feed.subscribe(session);
+        assert_eq!((drafts[0].text.as_str(), drafts[0].draft), ("hé", true));
+        let (mut second, _) = feed.subscribe(session);
+        feed.unsubscribe(session, first);
+        assert!(feed.is_followed(session));
+        feed.send_texts(session, &[unshown("llo")]);
+        let Ok(Item::Delta(delta)) = second.try_recv() else { panic!("no text") };
+        assert_eq!((delta.offset, delta.text.as_str()), (2, "llo"));
+        feed.unsubscribe(session, second);
+        assert!(!feed.is_followed(session));
+        assert_eq!(feed.open_channels(), 1, "the text of the run is kept");
+        feed.end(session);
+        assert_eq!(feed.open_channels(), 0);
+    }
+
+    #[test]
+    fn followers_share_one_encoded_form() {
+        let delta = Encoded::new(unshown("x").text);
+        let (first, second) =
+            (delta.bytes(|text| text.clone().into()), delta.bytes(|_| panic!("encoded twice")));
+        assert_eq!(first.as_ptr(), second.as_ptr());
+    }
+
+    #[test]
+    fn a_row_that_is_not_recorded_counts_as_foreign() {
+        let feed = Feed::new();
+        [1, 2, 4].into_iter().for_each(|row| feed.own_row(row));
+        assert!(!feed.has_foreign_rows(0, 2) && feed.has_foreign_rows(0, 3));
+        assert_eq!(feed.take_foreign_rows(0, 3), Some(BTreeSet::from([1, 2])));
+        assert_eq!(feed.take_foreign_rows(3, 4), None);
+        assert!(feed.own_rows().is_empty(), "passed rows are not kept");
+    }
 }

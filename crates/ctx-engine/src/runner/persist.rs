@@ -53,7 +53,9 @@ impl Runner<'_> {
         self.streaming.get_or_insert_with(|| feed.count_streaming());
         let runs = u32::try_from(feed.streaming()).unwrap_or(u32::MAX);
         let pause = PAUSE_PER_RUN.saturating_mul(runs).min(PAUSE_MAX);
-        self.paused_until = (pause >= PAUSE_MIN).then(|| began + pause);
+        // A timer for a pause that is already over would fire late on a busy runtime.
+        let left = (began + pause).saturating_duration_since(Instant::now());
+        self.paused_until = (left >= PAUSE_MIN).then(|| began + pause);
     }
 
     /// Stores the progress, or keeps it for the next try.

@@ -327,6 +327,38 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_delta_has_the_fields_of_the_api_and_the_session() {
+        let session = SessionId(ulid::Ulid(3));
+        for draft in [false, true] {
+            let words = TextDelta {
+                run_id: RunId(ulid::Ulid(1)),
+                message_id: MessageId(ulid::Ulid(2)),
+                thought: draft,
+                offset: 7,
+                text: "a \"line\"\nand é".to_owned(),
+                draft,
+            };
+            let mut data = words.json();
+            data["session"] = json!(session);
+            let expected = format!("event: {}\ndata: {data}\n\n", words.name());
+            assert_eq!(delta_bytes(session, &words), expected);
+        }
+    }
+
+    #[test]
+    fn a_frame_is_the_events_in_order_and_one_event_is_not_copied() {
+        let mut frame = Frame::Empty;
+        assert_eq!(frame.len(), 0);
+        let one = Bytes::from_static(b"one;");
+        frame.push(one.clone());
+        let Frame::One(kept) = &frame else { panic!("one event") };
+        assert_eq!(kept.as_ptr(), one.as_ptr());
+        frame.push(Bytes::from_static(b"two;"));
+        frame.push(Bytes::from_static(b"three;"));
+        assert_eq!((frame.len(), frame.into_bytes()), (14, Bytes::from_static(b"one;two;three;")));
+    }
+
+    #[test]
     fn global_feed_ids_increase_within_a_row_and_across_rows() {
         let mut at = FeedPosition { row: 0, index: 0 };
         let mut ids = Vec::new();
