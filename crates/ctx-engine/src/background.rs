@@ -14,6 +14,8 @@ use crate::engine::{Engine, Error};
 
 /// How often the feed is polled for writes of other processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// How long a committed write of this process may take until it is recorded as its own.
+const OWN_WRITE_DELAY: Duration = Duration::from_millis(50);
 /// How often dead processes and expired timers are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the history of a session is kept in memory after its last run.
@@ -257,15 +259,19 @@ impl Engine {
         if now <= from {
             return Ok(());
         }
-        let Some(own) = self.shared().feed.foreign_rows(from, now) else { return Ok(()) };
+        if self.shared().feed.has_foreign_rows(from, now) {
+            // A run of this process sends its last text after its commit and before its events.
+            tokio::time::sleep(OWN_WRITE_DELAY).await;
+        }
+        let Some(own) = self.shared().feed.take_foreign_rows(from, now) else { return Ok(()) };
         let mut after = from;
         while after < now {
-            let events = self.store().feed(FeedQuery::All { after }, EVENTS).await?;
+            let mut events = self.store().feed(FeedQuery::All { after }, EVENTS).await?;
             let Some(last) = events.last() else { break };
             after = last.row;
+            events.retain(|event| !own.contains(&event.row));
             for event in &events {
-                let elsewhere = !own.contains(&event.row) && !self.shared().is_awake(event.session);
-                if elsewhere
+                if !self.shared().is_awake(event.session)
                     && matches!(
                         event.event,
                         Event::RunCancelled { .. }

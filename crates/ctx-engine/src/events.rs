@@ -1,15 +1,15 @@
 //! Following the feed: stored events and live text as one ordered stream.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
-use ctx_core::decide::Needs;
+use ctx_core::decide::{Event, Needs};
 use ctx_core::draft::Draft;
 use ctx_core::id::{MessageId, SessionId};
 use ctx_core::session::Activity;
 use ctx_store::{FeedEvent, FeedQuery, Target};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
+use tokio::sync::watch;
 
 use crate::engine::{Engine, Error};
 use crate::feed::{Item, MessageText, TextDelta, message_texts};
@@ -18,12 +18,11 @@ use crate::feed::{Item, MessageText, TextDelta, message_texts};
 const PAGE: usize = 500;
 /// How often a session that runs in another process is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(150);
+/// How often a session is polled while the background duties report writes of other processes.
+const WATCHED_POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// How long to wait for the last event of a deleted session. Writes of other processes are seen
 /// within this time.
 const DELETED_EVENT_WAIT: Duration = Duration::from_millis(500);
-
-/// Number of polls that are skipped while the background duties report writes of other processes.
-const SKIPPED_POLLS_MAX: u32 = 20;
 
 /// Events: stored ones, and live ones as they come.
 ///
@@ -85,11 +84,10 @@ impl Events<'_> {
             last,
             ready: VecDeque::new(),
             receiver,
+            lagged: false,
             returned_chars: HashMap::new(),
             poll_timer,
-            skipped_polls: 0,
-            received_since_poll: true,
-            elsewhere: false,
+            polls_soon: true,
         };
         if after.is_some_and(|after| after < found.seq) {
             loop {
@@ -102,13 +100,13 @@ impl Events<'_> {
                     .feed(FeedQuery::Session { id: found.id, after: from }, PAGE)
                     .await?;
                 let done = events.len() < PAGE;
-                follow.ready.extend(events.into_iter().map(|event| Item::Event(Arc::new(event))));
+                follow.ready.extend(events.into_iter().map(Item::from));
                 if done || follow.ready.len() >= PAGE {
                     break;
                 }
             }
         }
-        follow.ready.extend(deltas.unwrap_or_default().into_iter().map(Item::Delta));
+        follow.ready.extend(deltas.into_iter().map(Item::from));
         Ok(follow)
     }
 
@@ -132,62 +130,53 @@ pub struct Follow {
     last: u64,
     ready: VecDeque<Item>,
     receiver: broadcast::Receiver<Item>,
-    /// Number of characters of each message that were returned, where another process runs the
-    /// session.
+    /// Whether items were dropped from the channel before they were received.
+    lagged: bool,
+    /// Number of characters of each message of the open turn that were returned.
     returned_chars: HashMap<(MessageId, bool), usize>,
     poll_timer: tokio::time::Interval,
-    /// Polls that were skipped since the last one.
-    skipped_polls: u32,
-    /// Whether an item was returned since the last poll.
-    received_since_poll: bool,
-    /// Whether another process runs the session.
-    elsewhere: bool,
+    /// Whether the next poll comes after the short interval.
+    polls_soon: bool,
 }
 
 impl Drop for Follow {
     fn drop(&mut self) {
-        self.engine.shared().feed.unsubscribe(self.session);
+        let receiver = std::mem::replace(&mut self.receiver, broadcast::channel(1).1);
+        self.engine.shared().feed.unsubscribe(self.session, receiver);
     }
 }
 
 impl Follow {
-    /// The next item; `None` after the session was deleted.
+    /// The next item; `None` after the session was deleted. A caller may drop the future and call
+    /// again: no item is lost.
     ///
     /// Fails if the store fails.
     pub async fn next(&mut self) -> Result<Option<Item>, Error> {
         loop {
-            if let Some(item) = self.ready.pop_front() {
-                self.received_since_poll = true;
-                match &item {
-                    Item::Event(event) if event.seq <= self.last => continue,
-                    // If the events in between are not stored, the session was deleted and this
-                    // event reports it.
-                    Item::Event(event)
-                        if event.seq > self.last + 1 && self.catch_up(event.seq).await? =>
-                    {
-                        continue;
-                    }
-                    Item::Event(event) => self.last = event.seq,
-                    Item::Delta(delta) => {
-                        let returned = self
-                            .returned_chars
-                            .entry((delta.message_id, delta.thought))
-                            .or_default();
-                        if delta.end() <= *returned
-                            || (delta.offset > 0 && delta.offset < *returned)
-                        {
-                            continue;
-                        }
-                        *returned = delta.end();
-                    }
-                }
+            if let Some(item) = self.next_ready() {
                 return Ok(Some(item));
             }
+            if self.lagged {
+                self.restart().await?;
+                continue;
+            }
+            if let Some(Item::Event(event)) = self.ready.front() {
+                let seq = event.seq;
+                if !self.catch_up(seq).await? {
+                    // The events in between are not stored: the session was deleted, and this event
+                    // reports it.
+                    self.last = seq;
+                    return Ok(self.ready.pop_front());
+                }
+                continue;
+            }
             tokio::select! {
+                // What was received comes before what a poll finds.
+                biased;
                 received = self.receiver.recv() => match received {
                     Ok(item) => self.ready.push_back(item),
-                    Err(broadcast::error::RecvError::Lagged(_)) => self.restart().await?,
-                    Err(broadcast::error::RecvError::Closed) => return Ok(None),
+                    Err(RecvError::Lagged(_)) => self.lagged = true,
+                    Err(RecvError::Closed) => return Ok(None),
                 },
                 _ = self.poll_timer.tick() => {
                     if !self.poll().await? {
@@ -203,6 +192,52 @@ impl Follow {
         }
     }
 
+    /// The next item, if it can be returned without waiting and without reading the store.
+    pub fn next_ready(&mut self) -> Option<Item> {
+        while !self.lagged {
+            let item = match self.ready.pop_front() {
+                Some(item) => item,
+                None => match self.receiver.try_recv() {
+                    Ok(item) => item,
+                    Err(TryRecvError::Lagged(_)) => {
+                        self.lagged = true;
+                        return None;
+                    }
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => return None,
+                },
+            };
+            match &item {
+                Item::Event(event) if event.seq <= self.last => continue,
+                Item::Event(event) if event.seq > self.last + 1 => {
+                    // The events in between are read from the store first.
+                    self.ready.push_front(item);
+                    return None;
+                }
+                Item::Event(event) => {
+                    self.last = event.seq;
+                    if matches!(event.event, Event::TurnCommitted { .. }) {
+                        self.returned_chars.clear();
+                    }
+                    if !self.polls_soon {
+                        // The event may be the start of a run in another process.
+                        self.polls_soon = true;
+                        self.poll_timer.reset_after(POLL_INTERVAL);
+                    }
+                }
+                Item::Delta(delta) => {
+                    let returned =
+                        self.returned_chars.entry((delta.message_id, delta.thought)).or_default();
+                    if delta.end() <= *returned || (delta.offset > 0 && delta.offset < *returned) {
+                        continue;
+                    }
+                    *returned = delta.end();
+                }
+            }
+            return Some(item);
+        }
+        None
+    }
+
     /// Reads stored events that were not returned yet, up to `newest`. Returns `false` if there was
     /// nothing to read.
     async fn catch_up(&mut self, newest: u64) -> Result<bool, Error> {
@@ -211,7 +246,7 @@ impl Follow {
         events.retain(|event| event.seq <= newest);
         let any = !events.is_empty();
         for event in events.into_iter().rev() {
-            self.ready.push_front(Item::Event(Arc::new(event)));
+            self.ready.push_front(event.into());
         }
         Ok(any)
     }
@@ -224,55 +259,64 @@ impl Follow {
         self.catch_up(u64::MAX).await?;
         // Text that was returned in part is returned again from offset 0.
         self.returned_chars.clear();
-        self.ready.extend(deltas.unwrap_or_default().into_iter().map(Item::Delta));
+        self.ready.extend(deltas.into_iter().map(Item::from));
+        self.lagged = false;
         Ok(())
     }
 
     /// Polls for writes of other processes. Returns `false` if the session was deleted.
     async fn poll(&mut self) -> Result<bool, Error> {
         // The background duties publish writes of other processes.
-        let attended = self.engine.shared().watches_store();
-        if attended
-            && !self.received_since_poll
-            && !self.elsewhere
-            && self.skipped_polls < SKIPPED_POLLS_MAX
-        {
-            self.skipped_polls += 1;
-            return Ok(true);
-        }
-        (self.skipped_polls, self.received_since_poll) = (0, false);
+        let watched = self.engine.shared().watches_store();
         let here = self.engine.shared().is_awake(self.session);
+        if watched {
+            self.polls_soon = false;
+            self.poll_timer.reset_after(WATCHED_POLL_INTERVAL);
+            if here {
+                return Ok(true);
+            }
+        }
         let Some(view) =
             self.engine.store().view(&Target::Id(self.session), Needs::NOTHING).await?
         else {
             return Ok(false);
         };
-        // The text of a run of this process comes through the channel, before the events of its
-        // turn.
-        if view.session.seq > self.last && !here {
+        if here {
+            return Ok(true);
+        }
+        if !self.receiver.is_empty() {
+            // A run of this process has ended meanwhile. Its text and its events are in the
+            // channel, in this order.
+            self.poll_soon();
+            return Ok(true);
+        }
+        if view.session.seq > self.last {
             self.catch_up(u64::MAX).await?;
         }
-        self.elsewhere = view.session.state == Activity::Running && !here;
-        if self.elsewhere {
-            let deltas = stored_deltas(&self.engine, self.session).await?;
-            for delta in deltas {
-                let returned = self
-                    .returned_chars
-                    .get(&(delta.message_id, delta.thought))
-                    .copied()
-                    .unwrap_or(0);
-                if delta.end() > returned {
-                    let text: String = delta.text.chars().skip(returned).collect();
-                    self.ready.push_back(Item::Delta(TextDelta {
-                        offset: returned,
-                        text,
-                        draft: returned == 0,
-                        ..delta
-                    }));
-                }
-            }
+        if view.session.state == Activity::Running {
+            self.poll_soon();
+            self.read_stored_text().await?;
         }
         Ok(true)
+    }
+
+    fn poll_soon(&mut self) {
+        self.polls_soon = true;
+        self.poll_timer.reset_after(POLL_INTERVAL);
+    }
+
+    /// Reads the text of a run of another process that was not returned yet.
+    async fn read_stored_text(&mut self) -> Result<(), Error> {
+        for delta in stored_deltas(&self.engine, self.session).await? {
+            let key = (delta.message_id, delta.thought);
+            let returned = self.returned_chars.get(&key).copied().unwrap_or(0);
+            if delta.end() > returned {
+                let text: String = delta.text.chars().skip(returned).collect();
+                let draft = returned == 0;
+                self.ready.push_back(TextDelta { offset: returned, text, draft, ..delta }.into());
+            }
+        }
+        Ok(())
     }
 }
 

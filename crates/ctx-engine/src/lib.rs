@@ -133,7 +133,7 @@ pub use ctx_store::{
 pub use diff::{Diff, Side, Writer};
 pub use engine::{Engine, Error};
 pub use events::{Events, Follow, FollowAll};
-pub use feed::{Item as FeedItem, TextDelta};
+pub use feed::{Encoded, Item as FeedItem, TextDelta};
 pub use identities::{Aliases, Entities, NewEntity};
 pub use inbound::{Explained, InboundMessages, NewInbound, ReceivedMessage};
 pub use maintenance::Maintenance;

@@ -37,6 +37,7 @@ pub mod acp;
 mod agent_process;
 mod agent_prompt;
 pub mod anthropic;
+mod borrowed_json;
 mod command_classifier;
 mod demo;
 mod failure;

@@ -5,7 +5,7 @@
 
 use ctx_core::turn::Usage;
 use ctx_engine::provider::{Delta, End, Failure, Stop};
-use serde_json::Value;
+use serde::Deserialize;
 
 use crate::failure;
 use crate::sse_decoder::{EventDecoder, TooLong};
@@ -20,11 +20,14 @@ const SAMPLE_MAX_CHARS: usize = 80;
 
 /// Parses the responses of one API.
 pub(crate) trait ResponseParser: Send {
+    /// The form in which JSON is parsed.
+    type Json<'a>: Deserialize<'a>;
+
     /// Parses one event of a stream and appends its deltas to `out`.
-    fn on_event(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure>;
+    fn on_event(&mut self, json: &Self::Json<'_>, out: &mut Vec<Delta>) -> Result<(), Failure>;
 
     /// Parses a response that is one JSON document.
-    fn on_document(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure>;
+    fn on_document(&mut self, json: &Self::Json<'_>, out: &mut Vec<Delta>) -> Result<(), Failure>;
 
     /// The server sent `[DONE]`.
     fn on_done_marker(&mut self) {}
@@ -122,7 +125,7 @@ impl<'a, F: ResponseParser> ResponseReader<'a, F> {
                 let decoded = decoder.finish(&mut data_list);
                 self.parse_events(data_list, decoded, out)
             }
-            Format::Document(document) => match serde_json::from_slice::<Value>(&document) {
+            Format::Document(document) => match serde_json::from_slice::<F::Json<'_>>(&document) {
                 Ok(json) => self.parser.on_document(&json, out),
                 Err(error) if error.is_eof() => Err(failure::cut_off()),
                 Err(error) => Err(failure::malformed(&error.to_string())),
@@ -142,9 +145,9 @@ impl<'a, F: ResponseParser> ResponseReader<'a, F> {
                 b"" => {}
                 b"[DONE]" => self.parser.on_done_marker(),
                 data => {
-                    let json: Value = serde_json::from_slice(data)
+                    let json: F::Json<'_> = serde_json::from_slice(data)
                         .map_err(|error| unreadable(data, &error.to_string()))?;
-                    if !json.is_object() {
+                    if !data.starts_with(b"{") {
                         return Err(unreadable(data, "not an object"));
                     }
                     self.parser.on_event(&json, out)?;

@@ -260,6 +260,8 @@ pub struct Needs {
     pub import: Option<(TaskId, StepId)>,
     /// The open run, the suspensions and the inbox.
     pub conversation: bool,
+    /// The open run alone.
+    pub run: bool,
     /// The entries of the open turn.
     pub drafts: Drafts,
     /// Whether this suspension is already answered or released.
@@ -285,6 +287,7 @@ impl Needs {
         to_seal: false,
         import: None,
         conversation: false,
+        run: false,
         drafts: Drafts::No,
         suspension: None,
         pins: false,
@@ -301,6 +304,8 @@ impl Needs {
     /// For commands that accept or deliver a message.
     pub const MESSAGE: Needs =
         Needs { conversation: true, drafts: Drafts::IfSuspended, ..Self::SEAL };
+    /// For the text of a run, whose rule sees neither the inbox nor the task.
+    pub const TEXT: Needs = Needs { run: true, ..Self::NOTHING };
     /// For writes of a run.
     pub const RUN: Needs = Needs { conversation: true, ..Self::WORK };
     /// For commands on pinned turns.

@@ -34,6 +34,7 @@ use ulid::Ulid;
 use crate::compaction::CompactionResult;
 use crate::context::History;
 use crate::engine::{Engine, Error};
+use crate::feed::StreamingRun;
 use crate::provider::{
     AgentSessionState, DELTAS_MAX, Delta, End, Failure, FailureClass, Link, Provider, STEERS_MAX,
     Stop, TOOL_USES_MAX,
@@ -65,6 +66,12 @@ pub(crate) struct Runner<'a> {
     pub(crate) since: Option<Instant>,
     /// Text that is sent to followers as soon as it is stored.
     pub(crate) unshown: Vec<UnshownText>,
+    /// When progress was last stored. The transaction reports whether the run is to end.
+    stored_at: Option<Instant>,
+    /// Until then, no text is received: it is stored and sent together with later text.
+    paused_until: Option<Instant>,
+    /// Present once text of this run was sent to followers.
+    streaming: Option<StreamingRun<'a>>,
     /// Whether the last checkpoint failed; the next one waits for its interval.
     pub(crate) store_failed: bool,
     /// The message that text is added to.
@@ -126,6 +133,9 @@ pub(crate) async fn run(
         blobs: Vec::new(),
         since: None,
         unshown: Vec::new(),
+        stored_at: None,
+        paused_until: None,
+        streaming: None,
         store_failed: false,
         message: None,
         phase: Phase::Processing,
@@ -363,8 +373,9 @@ impl Runner<'_> {
             // Messages that the provider did not take during its last call are sent to it again.
             self.poll_run(&stop, &steer, &mut steered).await;
         }
-        let shutdown = self.engine.shared().shutdown.clone();
-        let mut poll_timer = Instant::now();
+        let shutdown = self.engine.shared().shutdown.cancelled();
+        let poll_timer = tokio::time::sleep(POLL_INTERVAL);
+        tokio::pin!(shutdown, poll_timer);
         // Calls of tools that still wait when this call of the provider ends are given up.
         let calls = CancellationToken::new();
         let _end_of_calls = calls.clone().drop_guard();
@@ -380,7 +391,7 @@ impl Runner<'_> {
             let due = self.since.map(|since| since + self.engine.shared().timeouts.checkpoint);
             tokio::select! {
                 biased;
-                () = shutdown.cancelled() => {
+                () = &mut shutdown => {
                     abort.abort();
                     // Deltas that were sent before the shutdown are kept.
                     while let Ok(delta) = deltas.try_recv() {
@@ -389,7 +400,10 @@ impl Runner<'_> {
                     self.checkpoint().await;
                     return Ok(None);
                 }
-                delta = deltas.recv() => match delta {
+                () = until(self.paused_until), if self.paused_until.is_some() => {
+                    self.paused_until = None;
+                }
+                delta = deltas.recv(), if self.paused_until.is_none() => match delta {
                     Some(delta) => {
                         self.take(delta, &steered).await;
                         self.take_received(&mut deltas, &steered).await;
@@ -406,9 +420,11 @@ impl Runner<'_> {
                     self.poll_run(&stop, &steer, &mut steered).await;
                 }
                 () = until(due) => self.checkpoint().await,
-                () = tokio::time::sleep_until(poll_timer + POLL_INTERVAL) => {
-                    poll_timer = Instant::now();
-                    self.poll_run(&stop, &steer, &mut steered).await;
+                () = &mut poll_timer => {
+                    poll_timer.as_mut().reset(Instant::now() + POLL_INTERVAL);
+                    if !self.is_informed() {
+                        self.poll_run(&stop, &steer, &mut steered).await;
+                    }
                 }
                 () = until(deadline) => {
                     abort.abort();
@@ -457,7 +473,9 @@ impl Runner<'_> {
             && !self.store_failed
             && self.engine.shared().feed.is_followed(self.session)
         {
+            let began = Instant::now();
             self.checkpoint().await;
+            self.pause_text(began);
         }
     }
 

@@ -17,19 +17,47 @@ use ctx_core::turn::{self, About, Ready};
 use ctx_store::Target;
 use tokio::time::Instant;
 
-use super::{Ending, Runner};
+use super::{Ending, POLL_INTERVAL, Runner};
 use crate::context::Turn;
 use crate::engine::Error;
 
+/// Share of each run that streams text in the pause between two checkpoints of a run: together they
+/// store 10,000 checkpoints a second.
+const PAUSE_PER_RUN: Duration = Duration::from_micros(100);
+/// Shortest pause between two checkpoints of a run. A shorter one is not worth a timer.
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+/// Longest pause between two checkpoints of a run, and longest delay of text by it.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
 /// How often storing the end of a run is tried before it is left to recovery.
 const END_TRIES: u32 = 60;
 
 impl Runner<'_> {
     /// Stores the progress. After a failure it is kept for the next checkpoint.
     pub(crate) async fn checkpoint(&mut self) {
-        if let Err(error) = self.store_new().await {
+        // Boxed, so that the futures of the callers stay small: they are moved for each delta.
+        if let Err(error) = Box::pin(self.store_new()).await {
             tracing::warn!(session = %self.session, %error, "a checkpoint failed");
         }
+    }
+
+    /// Whether the run's row need not be read now: a checkpoint has reported a cancellation, and
+    /// the background duties report messages of other processes.
+    pub(super) fn is_informed(&self) -> bool {
+        let stored = self.stored_at.is_some_and(|at| at.elapsed() < POLL_INTERVAL);
+        stored && self.engine.shared().watches_store()
+    }
+
+    /// Pauses the text of this run after a checkpoint that began at the given time. The pause grows
+    /// with the number of runs that stream text, so that many runs store several deltas in each
+    /// checkpoint and share transactions.
+    pub(super) fn pause_text(&mut self, began: Instant) {
+        let feed = &self.engine.shared().feed;
+        self.streaming.get_or_insert_with(|| feed.count_streaming());
+        let runs = u32::try_from(feed.streaming()).unwrap_or(u32::MAX);
+        let pause = PAUSE_PER_RUN.saturating_mul(runs).min(PAUSE_MAX);
+        // A timer for a pause that is already over would fire late on a busy runtime.
+        let left = (began + pause).saturating_duration_since(Instant::now());
+        self.paused_until = (left >= PAUSE_MIN).then(|| began + pause);
     }
 
     /// Stores the progress, or keeps it for the next try.
@@ -40,10 +68,9 @@ impl Runner<'_> {
             (self.opened_run.run.id, self.opened_run.run.fence, std::mem::take(&mut self.new));
         let (kept, blobs) = (new.clone(), std::mem::take(&mut self.blobs));
         let objects = blobs.clone();
-        // Text is stored often, and its rule does not depend on the task.
+        // Text is stored often.
         let text_only = new.observed.is_empty() && new.injected.is_empty();
-        let needs =
-            if text_only { Needs { conversation: true, ..Needs::NOTHING } } else { Needs::RUN };
+        let needs = if text_only { Needs::TEXT } else { Needs::RUN };
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::checkpoint(view, run, fence, &new, invocation)
         };
@@ -54,6 +81,7 @@ impl Runner<'_> {
         match self.engine.decide_and_show(target, needs, objects, rule, show).await {
             Ok(written) => {
                 self.store_failed = false;
+                self.stored_at = Some(Instant::now());
                 self.cancel = self.cancel.or(written.reply);
                 Ok(())
             }

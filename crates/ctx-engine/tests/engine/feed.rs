@@ -412,3 +412,55 @@ async fn the_text_of_a_complete_answer_comes_before_its_turn() {
     }
     assert_eq!(texts, "all at once");
 }
+
+#[tokio::test]
+async fn a_follower_that_lags_reads_the_rest_from_the_store() {
+    let (bench, end) = (Harness::able(), Gate::new());
+    let mut script = Script::new();
+    for n in 0..700 {
+        script = script.say(&format!("w{n} ")).and(Action::Plan(json!([n])));
+    }
+    bench.provider.push(script.gate(&end).say("done"));
+    bench.chat("one").await;
+    let mut client = Client::default();
+    let mut follow = bench.engine.events().follow("one", Some(0)).await.expect("a feed");
+    bench.send("one", "m").await;
+    // The follower reads only after more items were sent than its channel holds.
+    end.reached().await;
+    client.read(&mut follow, |client| client.text().ends_with("w699 ")).await;
+    end.open();
+    client.read(&mut follow, |client| client.names.ends_with(&["run.completed".to_owned()])).await;
+    assert!(client.last > 700, "{}", client.last);
+    assert!(client.text().ends_with("w699 done"), "{}", client.text());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_text_of_many_runs_comes_complete_and_before_its_turn() {
+    // Enough runs for a pause between the checkpoints of each, and a process that looks for events
+    // of other processes.
+    const RUNS: usize = 40;
+    let bench = Harness::able();
+    bench.engine.background().start().await.expect("started");
+    let whole: String = (0..30).map(|n| format!("w{n} ")).collect();
+    let mut clients = Vec::new();
+    for run in 0..RUNS {
+        let mut script = Script::new();
+        for n in 0..30 {
+            script = script.say(&format!("w{n} ")).and(Action::Pause(Duration::from_millis(2)));
+        }
+        bench.provider.push(script);
+        let label = format!("s{run}");
+        bench.chat(&label).await;
+        let follow = bench.engine.events().follow(&label, Some(0)).await.expect("a feed");
+        clients.push((label, follow));
+    }
+    for (label, _) in &clients {
+        bench.send(label, "m").await;
+    }
+    for (_, mut follow) in clients {
+        let mut client = Client::default();
+        client.read(&mut follow, |client| client.names.iter().any(|n| n == "turn.committed")).await;
+        assert_eq!(client.text(), whole);
+    }
+    bench.engine.background().shutdown().await;
+}

@@ -45,6 +45,8 @@ struct TokenCounts {
 }
 
 impl ResponseParser for BlockParser {
+    type Json<'a> = Value;
+
     fn on_event(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
         match json["type"].as_str().unwrap_or_default() {
             "message_start" => self.tokens.update(&json["message"]["usage"]),

@@ -150,14 +150,12 @@ fn load_conversation(
     view: &mut SessionView,
 ) -> Result<(), Error> {
     let (row, state) = (found.row, found.session.state);
-    if needs.conversation {
-        if state != Activity::Idle {
-            view.run = conversation_rows::newest_runs(db, &[row])?.pop().map(|(_, run)| run);
-        }
-        if state == Activity::Suspended {
-            view.suspensions = seconds(conversation_rows::suspensions(db, &[row])?);
-            view.answered = conversation_rows::answered(db, row)?;
-        }
+    if (needs.conversation || needs.run) && state != Activity::Idle {
+        view.run = conversation_rows::newest_runs(db, &[row])?.pop().map(|(_, run)| run);
+    }
+    if needs.conversation && state == Activity::Suspended {
+        view.suspensions = seconds(conversation_rows::suspensions(db, &[row])?);
+        view.answered = conversation_rows::answered(db, row)?;
     }
     if needs.conversation || needs.dropped {
         view.inbox = seconds(conversation_rows::inboxes(db, &[row], needs.dropped)?);

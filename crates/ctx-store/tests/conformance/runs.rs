@@ -130,6 +130,9 @@ pub(crate) async fn drafts_read_back_in_the_order_of_their_checkpoints(backend: 
         let view = store.view(&writer.target, needs).await.expect("a view").expect("a session");
         assert_eq!(view.drafts.len(), shown, "{drafts:?}");
     }
+    let view = store.view(&writer.target, Needs::TEXT).await.expect("a view").expect("a session");
+    assert_eq!(view.run.map(|run| run.id), Some(opened.run.id));
+    assert!(view.drafts.is_empty() && view.inbox.is_empty(), "only the run");
     let waiting = writer.suspend(&opened.run, vec![], vec![awaited_calls(&["c"])], 5).await;
     waiting.expect("suspended");
     let needs = Needs { drafts: Drafts::IfSuspended, ..EVERYTHING };

@@ -4,18 +4,20 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::header::CACHE_CONTROL;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use axum::response::sse::{Event, KeepAlive};
-use axum::response::{IntoResponse, Response, Sse};
+use axum::response::{IntoResponse, Response};
 use ctx_engine::core::decide;
-use ctx_engine::core::id::SessionId;
-use ctx_engine::{FeedEvent, FeedItem, TextDelta};
+use ctx_engine::core::id::{MessageId, RunId, SessionId};
+use ctx_engine::{FeedEvent, FeedItem, Follow, TextDelta};
 use futures_util::Stream;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 use utoipa::IntoParams;
 
 use super::Shared;
@@ -26,6 +28,11 @@ use super::problem_details::{Error, HttpResult, ProblemDetails};
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// An id in the global feed is a feed row and, in this many low bits, the index of the event in it.
 const INDEX_BITS: u32 = 12;
+/// Size from which on the events that are ready are sent in a further frame.
+const FRAME_MAX_BYTES: usize = 64 << 10;
+/// The first bytes of every stream.
+const GREETING: Bytes = Bytes::from_static(b": ctx\n\n");
+const PING: Bytes = Bytes::from_static(b": ping\n\n");
 
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -63,35 +70,92 @@ pub(super) async fn of_session(
     let after = last_seen(&headers, &query)?;
     let permit = client_permit(&state)?;
     let session = state.engine.sessions().get(&id).await?.session.id;
-    let mut follow = state.engine.events().follow(&session.to_string(), after).await?;
-    let shutdown = state.shutdown.clone();
-    let stream = async_stream::stream! {
+    let follow = state.engine.events().follow(&session.to_string(), after).await?;
+    Ok(sse_response(session_frames(session, follow, permit, state.shutdown.clone())))
+}
+
+/// The body of a session's event stream. A frame contains everything that is ready.
+fn session_frames(
+    session: SessionId,
+    mut follow: Follow,
+    permit: OwnedSemaphorePermit,
+    shutdown: CancellationToken,
+) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    async_stream::stream! {
         let _permit = permit;
-        yield Ok(Event::default().comment("ctx"));
+        let shutdown = shutdown.cancelled_owned();
+        let heartbeat = sleep_until(Instant::now() + HEARTBEAT);
+        tokio::pin!(shutdown, heartbeat);
+        yield Ok(GREETING);
+        let mut sent_at = Instant::now();
         loop {
             let next = tokio::select! {
-                () = shutdown.cancelled() => return,
+                biased;
                 next = follow.next() => next,
-            };
-            match next {
-                Ok(Some(FeedItem::Event(event))) => {
-                    let last = is_last(&event);
-                    yield Ok(stored_event(&event, event.seq));
-                    if last {
-                        return;
+                () = &mut shutdown => return,
+                () = &mut heartbeat => {
+                    // The timer is not reset for each event.
+                    if sent_at.elapsed() >= HEARTBEAT {
+                        sent_at = Instant::now();
+                        yield Ok(PING);
                     }
+                    heartbeat.as_mut().reset(sent_at + HEARTBEAT);
+                    continue;
                 }
-                Ok(Some(FeedItem::Delta(words))) => yield Ok(delta_event(session, &words)),
-                Ok(None) => return,
-                Err(error) => {
-                    // The client reconnects with the last id it received.
-                    tracing::warn!(%error, "event stream ended early");
-                    return;
-                }
+            };
+            // On an error, the client reconnects with the last id it received.
+            let Ok(Some(item)) =
+                next.inspect_err(|error| tracing::warn!(%error, "event stream ended early"))
+            else {
+                return;
+            };
+            let (mut frame, mut ended, mut next) = (Frame::Empty, false, Some(item));
+            while let Some(item) = next {
+                frame.push(item_bytes(session, &item));
+                ended = matches!(&item, FeedItem::Event(event) if is_last(event));
+                let full = ended || frame.len() >= FRAME_MAX_BYTES;
+                next = if full { None } else { follow.next_ready() };
+            }
+            sent_at = Instant::now();
+            yield Ok(frame.into_bytes());
+            if ended {
+                return;
             }
         }
-    };
-    Ok(sse_response(stream))
+    }
+}
+
+/// The bytes of a frame. A single event is sent without a copy.
+enum Frame {
+    Empty,
+    One(Bytes),
+    Several(Vec<u8>),
+}
+
+impl Frame {
+    fn len(&self) -> usize {
+        match self {
+            Self::Empty => 0,
+            Self::One(bytes) => bytes.len(),
+            Self::Several(bytes) => bytes.len(),
+        }
+    }
+
+    fn push(&mut self, more: Bytes) {
+        match self {
+            Self::Empty => *self = Self::One(more),
+            Self::One(first) => *self = Self::Several([&first[..], &more[..]].concat()),
+            Self::Several(bytes) => bytes.extend_from_slice(&more),
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Empty => Bytes::new(),
+            Self::One(bytes) => bytes,
+            Self::Several(bytes) => bytes.into(),
+        }
+    }
 }
 
 /// Follow the events of all sessions
@@ -119,12 +183,18 @@ pub(super) async fn of_all(
     let shutdown = state.shutdown.clone();
     let stream = async_stream::stream! {
         let _permit = permit;
-        yield Ok(Event::default().comment("ctx"));
+        yield Ok(GREETING);
         let mut at = FeedPosition { row: 0, index: 0 };
+        let mut sent_at = Instant::now();
         loop {
             let next = tokio::select! {
                 () = shutdown.cancelled() => return,
                 next = follow.next() => next,
+                () = sleep_until(sent_at + HEARTBEAT) => {
+                    sent_at = Instant::now();
+                    yield Ok(PING);
+                    continue;
+                }
             };
             let Ok(event) =
                 next.inspect_err(|error| tracing::warn!(%error, "event stream ended early"))
@@ -133,7 +203,8 @@ pub(super) async fn of_all(
             };
             at = at.next(event.row);
             if after.is_none_or(|after| at > after) {
-                yield Ok(stored_event(&event, at.id()));
+                sent_at = Instant::now();
+                yield Ok(event_bytes(&event, at.id()));
             }
         }
     };
@@ -197,37 +268,95 @@ fn is_last(event: &FeedEvent) -> bool {
     matches!(event.event, decide::Event::SessionDeleted { .. })
 }
 
-fn stored_event(event: &FeedEvent, id: u64) -> Event {
+/// An item of a session's stream. All followers share the bytes.
+fn item_bytes(session: SessionId, item: &FeedItem) -> Bytes {
+    match item {
+        FeedItem::Event(event) => event.bytes(|event| event_bytes(event, event.seq)),
+        FeedItem::Delta(words) => words.bytes(|words| delta_bytes(session, words)),
+    }
+}
+
+fn event_bytes(event: &FeedEvent, id: u64) -> Bytes {
     let mut data = json!({"seq": event.seq, "session": event.session, "at": event.at.to_string()});
     if let Value::Object(fields) = event.event.json() {
         for (key, value) in fields {
             data[key] = value;
         }
     }
-    Event::default().event(event.event.name()).id(id.to_string()).data(data.to_string())
+    format!("event: {}\nid: {id}\ndata: {data}\n\n", event.event.name()).into()
 }
 
-fn delta_event(session: SessionId, words: &TextDelta) -> Event {
-    let mut data = words.json();
-    data["session"] = json!(session);
-    Event::default().event(words.name()).data(data.to_string())
+/// The data of a text delta, as [`TextDelta::json`] and with the session.
+#[derive(Serialize)]
+struct DeltaData<'a> {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    draft: bool,
+    message_id: MessageId,
+    offset: usize,
+    run_id: RunId,
+    session: SessionId,
+    text: &'a str,
+}
+
+fn delta_bytes(session: SessionId, words: &TextDelta) -> Bytes {
+    let data = DeltaData {
+        draft: words.draft,
+        message_id: words.message_id,
+        offset: words.offset,
+        run_id: words.run_id,
+        session,
+        text: &words.text,
+    };
+    let data = serde_json::to_string(&data).unwrap_or_default();
+    format!("event: {}\ndata: {data}\n\n", words.name()).into()
 }
 
 fn sse_response(
-    stream: impl Stream<Item = Result<Event, Infallible>> + Send + 'static,
+    stream: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
 ) -> Response {
-    let mut response = Sse::new(stream)
-        .keep_alive(KeepAlive::new().interval(HEARTBEAT).text("ping"))
-        .into_response();
-    let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    response
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+    ];
+    (headers, Body::from_stream(stream)).into_response()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_delta_has_the_fields_of_the_api_and_the_session() {
+        let session = SessionId(ulid::Ulid(3));
+        for draft in [false, true] {
+            let words = TextDelta {
+                run_id: RunId(ulid::Ulid(1)),
+                message_id: MessageId(ulid::Ulid(2)),
+                thought: draft,
+                offset: 7,
+                text: "a \"line\"\nand é".to_owned(),
+                draft,
+            };
+            let mut data = words.json();
+            data["session"] = json!(session);
+            let expected = format!("event: {}\ndata: {data}\n\n", words.name());
+            assert_eq!(delta_bytes(session, &words), expected);
+        }
+    }
+
+    #[test]
+    fn a_frame_is_the_events_in_order_and_one_event_is_not_copied() {
+        let mut frame = Frame::Empty;
+        assert_eq!(frame.len(), 0);
+        let one = Bytes::from_static(b"one;");
+        frame.push(one.clone());
+        let Frame::One(kept) = &frame else { panic!("one event") };
+        assert_eq!(kept.as_ptr(), one.as_ptr());
+        frame.push(Bytes::from_static(b"two;"));
+        frame.push(Bytes::from_static(b"three;"));
+        assert_eq!((frame.len(), frame.into_bytes()), (14, Bytes::from_static(b"one;two;three;")));
+    }
 
     #[test]
     fn global_feed_ids_increase_within_a_row_and_across_rows() {

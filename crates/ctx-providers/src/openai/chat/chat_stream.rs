@@ -7,6 +7,7 @@ use ctx_engine::provider::{Delta, Failure, Stop};
 use serde_json::Value;
 
 use super::call_fragments::CallAssembler;
+use crate::borrowed_json::Json;
 use crate::failure;
 use crate::response_reader::{ResponseParser, SizeLimit};
 use crate::tool_calls::CallIds;
@@ -26,11 +27,13 @@ pub(crate) struct ChatParser {
 }
 
 impl ResponseParser for ChatParser {
-    fn on_event(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
+    type Json<'a> = Json<'a>;
+
+    fn on_event(&mut self, json: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Failure> {
         self.parse(json, "delta", out)
     }
 
-    fn on_document(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
+    fn on_document(&mut self, json: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Failure> {
         self.parse(json, "message", out)?;
         if !json["choices"][0]["message"].is_object() {
             return Err(failure::malformed("it contains no message"));
@@ -95,17 +98,19 @@ impl ChatParser {
     /// `message`.
     fn parse(
         &mut self,
-        json: &Value,
+        json: &Json<'_>,
         content_key: &str,
         out: &mut Vec<Delta>,
     ) -> Result<(), Failure> {
-        match json.get("error") {
-            Some(error) if !error.is_null() => return Err(failure::from_stream_error(error)),
-            _ if json["object"] == "error" => return Err(failure::from_stream_error(json)),
-            _ => {}
+        let error = &json["error"];
+        if !error.is_null() {
+            return Err(failure::from_stream_error(&error.to_value()));
+        }
+        if json["object"].as_str() == Some("error") {
+            return Err(failure::from_stream_error(&json.to_value()));
         }
         if json["usage"].is_object() {
-            self.usage = Some(usage(&json["usage"]));
+            self.usage = Some(usage(&json["usage"].to_value()));
         }
         let choice = &json["choices"][0];
         self.parse_text(&choice[content_key], out)?;
@@ -116,7 +121,7 @@ impl ChatParser {
         Ok(())
     }
 
-    fn parse_text(&mut self, content: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
+    fn parse_text(&mut self, content: &Json<'_>, out: &mut Vec<Delta>) -> Result<(), Failure> {
         // Some servers send the same reasoning under both names.
         let thought = [&content["reasoning_content"], &content["reasoning"]]
             .map(text_of)
@@ -137,16 +142,15 @@ impl ChatParser {
         Ok(())
     }
 
-    fn parse_calls(&mut self, content: &Value) -> Result<(), Failure> {
-        for piece in content["tool_calls"].as_array().into_iter().flatten() {
-            let bytes = self.calls.add(piece)?;
+    fn parse_calls(&mut self, content: &Json<'_>) -> Result<(), Failure> {
+        for piece in content["tool_calls"].elements() {
+            let bytes = self.calls.add(&piece.to_value())?;
             self.size.add(bytes)?;
         }
         // The older form has a single call without an id.
         if content["function_call"].is_object() {
-            let bytes = self
-                .calls
-                .add(&serde_json::json!({ "index": 0, "function": content["function_call"] }))?;
+            let call = content["function_call"].to_value();
+            let bytes = self.calls.add(&serde_json::json!({ "index": 0, "function": call }))?;
             self.size.add(bytes)?;
         }
         Ok(())
@@ -154,10 +158,10 @@ impl ChatParser {
 }
 
 /// Text, given as a string or as a list of parts.
-fn text_of(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+fn text_of(json: &Json<'_>) -> String {
+    match json {
+        Json::Text(text) => text.clone().into_owned(),
+        Json::List(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         _ => String::new(),
     }
 }

@@ -51,6 +51,8 @@ struct Call {
 }
 
 impl ResponseParser for ItemParser {
+    type Json<'a> = Value;
+
     fn on_event(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
         let text = || json["delta"].as_str().unwrap_or_default().to_owned();
         match json["type"].as_str().unwrap_or_default() {
