@@ -19,7 +19,8 @@ const MIGRATIONS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_first
 
 /// In bytes. Measured: small pages waste the least space and cost the least per transaction.
 const PAGE_BYTES: u32 = 4096;
-const CACHE_KIB: u32 = 4096;
+/// Page cache of a connection. Another connection's write empties it, so a reader gains little.
+const CACHE_KIB: u32 = 1024;
 /// How long a connection waits for a lock of another one.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 

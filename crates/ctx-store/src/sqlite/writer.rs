@@ -27,6 +27,8 @@ use super::open::{
 use super::segment::{BodySink, ChunkAppender};
 use super::segment_file::SegmentFile;
 
+/// Page cache of the writer. It stays valid as long as no other process writes.
+const WRITER_CACHE_KIB: u32 = 4096;
 /// Log size in pages after which a process that runs one verb moves the log: 4 MB.
 const VERB_PAGES: i32 = 1024;
 /// Log size in pages after which the checkpointer of a long-running process moves the log: 16 MB.
@@ -96,6 +98,7 @@ impl Writer {
             return Ok(());
         }
         let mut connection = connect(&self.shared.files)?;
+        connection.execute_batch(&format!("PRAGMA cache_size = -{WRITER_CACHE_KIB}"))?;
         check_schema(&mut connection)?;
         if self.sync_failed {
             empty_log(&connection)?;
