@@ -20,6 +20,8 @@ const MIGRATIONS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_first
 /// In bytes. Measured: small pages waste the least space and cost the least per transaction.
 const PAGE_BYTES: u32 = 4096;
 const CACHE_KIB: u32 = 4096;
+/// Most prepared statements that a connection keeps. A server uses about a hundred.
+const STATEMENTS_MAX: usize = 128;
 /// How long a connection waits for a lock of another one.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -237,7 +239,7 @@ fn configure(connection: &Connection) -> Result<(), Error> {
         "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -{CACHE_KIB};
          PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;"
     ))?;
-    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(())
 }
 
