@@ -445,6 +445,10 @@ impl Driver for Sqlite {
     }
 
     async fn maintain(&self, now: Timestamp) -> Result<bool, Error> {
+        // Verbs leave the log to this process, also while it writes nothing itself.
+        if let Some(wake) = &self.pool.shared.wake_checkpointer {
+            let _ = wake.try_send(());
+        }
         self.with_reader(move |reader, files| erasure::erase_due(&mut reader.main, files, now))
             .await
     }

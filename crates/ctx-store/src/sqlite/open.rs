@@ -21,6 +21,8 @@ const MIGRATIONS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_first
 const PAGE_BYTES: u32 = 4096;
 /// Page cache of a connection. Another connection's write empties it, so a reader gains little.
 const CACHE_KIB: u32 = 1024;
+/// Most prepared statements that a connection keeps. A server uses about a hundred.
+const STATEMENTS_MAX: usize = 128;
 /// How long a connection waits for a lock of another one.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -238,7 +240,7 @@ fn configure(connection: &Connection) -> Result<(), Error> {
         "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -{CACHE_KIB};
          PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;"
     ))?;
-    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(())
 }
 

@@ -197,16 +197,16 @@ impl Writer {
         let pages = self.shared.log.pages.load(Ordering::Relaxed);
         match self.shared.wake_checkpointer.clone() {
             Some(wake) => self.checkpoint_behind_writes(pages, &wake),
-            None if pages >= VERB_PAGES => self.checkpoint_of_verb(),
+            None if pages >= VERB_PAGES => self.checkpoint_of_verb(pages),
             None => {}
         }
     }
 
     /// The progress of a passive checkpoint is known only while some process has the store open. A
     /// process that runs one verb therefore empties the log; otherwise each verb would move all of
-    /// it again. It leaves the log to a long-running process, if there is one.
-    fn checkpoint_of_verb(&mut self) {
-        if !is_open_in_background(&self.shared.files) {
+    /// it again. It leaves the log to a long-running process, if there is one and it does so.
+    fn checkpoint_of_verb(&self, pages: i32) {
+        if pages >= RESTART_PAGES || !is_open_in_background(&self.shared.files) {
             self.run_checkpoint("TRUNCATE", Wait::No);
         }
     }

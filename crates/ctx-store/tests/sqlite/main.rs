@@ -20,6 +20,7 @@ mod damaged_bytes;
 mod erased_bytes;
 mod garbage_collection;
 mod index_file;
+mod log_size;
 mod newer_schema;
 mod node_registrations;
 mod segment_copies;

@@ -1,5 +1,7 @@
 //! Rows that the indexes have not seen yet are found as well, without waiting for the indexes.
 
+use rusqlite::Connection;
+
 use crate::StoreDir;
 use crate::harness::SessionWriter;
 
@@ -33,4 +35,39 @@ async fn health_reports_how_far_the_indexes_lag_behind() {
     assert!(health.size("database") > 0 && health.schema == 1);
     store.catch_up().await;
     assert_eq!(store.health().await.expect("health").unindexed, 0);
+}
+
+/// The rows of the index, without their numbers.
+fn index_rows(store_dir: &StoreDir) -> Vec<(i64, i64, Vec<u8>)> {
+    let index = Connection::open(store_dir.file("search.db")).expect("an index");
+    let mut rows = index
+        .prepare(
+            "SELECT tbl, first, entries FROM runs UNION ALL SELECT tbl, first, filter FROM blocks
+             ORDER BY 1, 2, 3",
+        )
+        .expect("rows");
+    rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .expect("rows")
+        .collect::<Result<_, _>>()
+        .expect("rows")
+}
+
+#[tokio::test]
+async fn an_index_that_is_filled_in_small_steps_equals_one_that_is_filled_at_once() {
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    // More than two blocks of 64 rows; the steps do not end where blocks end.
+    for n in 1..=150 {
+        writer.say(&format!("word{n} common"), n).await;
+        if n % 7 == 0 {
+            store.catch_up().await;
+        }
+    }
+    store.catch_up().await;
+    let in_steps = index_rows(&store_dir);
+    store.rebuild_index().await.expect("rebuilt");
+    store.catch_up().await;
+    assert!(in_steps.len() >= 4, "a run and three blocks");
+    assert_eq!(in_steps, index_rows(&store_dir));
 }
