@@ -264,8 +264,8 @@ pub(crate) trait Db {
         limit: usize,
     ) -> Result<Vec<(i64, ObjectId)>, Error>;
 
-    /// Reads the stored bytes of bodies, as [`crate::pack`] made them, into an empty buffer. Returns
-    /// the range of each body, in the order of their places.
+    /// Reads the stored bytes of bodies, as [`crate::pack`] made them, into an empty buffer.
+    /// Returns the range of each body, in the order of their places.
     fn packed(&self, places: &[Place], buffer: &mut Vec<u8>) -> Result<Vec<Range<usize>>, Error>;
 }
 

@@ -466,7 +466,8 @@ pub(crate) fn delete(tx: &mut dyn Tx, row: i64, id: &str, now: Timestamp) -> Res
          WITH RECURSIVE moves(id, prev, turn) AS (
            SELECT id, prev, turn FROM session_history
            WHERE id = (SELECT last_move FROM sessions WHERE row = ?1)
-           UNION ALL SELECT h.id, h.prev, h.turn FROM session_history h JOIN moves ON h.id = moves.prev)
+           UNION ALL
+           SELECT h.id, h.prev, h.turn FROM session_history h JOIN moves ON h.id = moves.prev)
          SELECT DISTINCT turn FROM moves WHERE turn IS NOT NULL
          ON CONFLICT DO NOTHING",
         args![row],

@@ -120,8 +120,8 @@ impl Range {
         Self::checked(place.seg, place.off, place.len)
     }
 
-    /// Whether a range begins so soon after this one that both are read at once. The sum of the gaps
-    /// and of the bodies of a group has no bound of its own: callers read bounded batches.
+    /// Whether a range begins so soon after this one that both are read at once. The size of a
+    /// group has no bound of its own: callers read bounded batches.
     fn is_close_to(&self, next: &Self) -> bool {
         let end = self.off + self.len;
         self.seg == next.seg
