@@ -146,7 +146,8 @@ mod tests {
             };
             let found = ancestor_at(node, depth, counted).expect("read");
             assert_eq!(found, Some(expected), "{node} {depth}");
-            assert!(reads <= 20, "{reads}");
+            // At most three for each doubling of the distance.
+            assert!(reads <= 30, "{reads}");
         }
         for node in (1..=1000).step_by(7) {
             for depth in 1..=u64::from(node) {

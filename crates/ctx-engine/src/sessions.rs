@@ -267,8 +267,8 @@ impl Sessions<'_> {
         Ok(self.engine.store().tree(id, limit).await?)
     }
 
-    /// Sessions that match a query, those with the newest activity first; and the number of archived
-    /// and of damaged sessions, both of one snapshot.
+    /// Sessions that match a query, those with the newest activity first; and the number of
+    /// archived and of damaged sessions, both of one snapshot.
     ///
     /// Fails if the store fails.
     pub async fn list(self, query: &SessionQuery) -> Result<(Vec<Info>, Hidden), Error> {

@@ -150,11 +150,15 @@ impl Messages<'_> {
 impl Engine {
     /// The newest turn with an agent: notices and commands to ctx are skipped.
     pub(crate) async fn last_exchange(&self, head: TurnId) -> Result<Option<StoredTurn>, Error> {
-        for turn in self.store().turns(TurnQuery::newest(head, NOTICES_MAX)).await? {
+        let mut at = Some(head);
+        for _ in 0..NOTICES_MAX {
+            let Some(turn) = at else { break };
+            let turn = self.messages().turn(turn).await?;
             let messages = turn.messages()?.unwrap_or_default();
             if !is_with_ctx_only(turn.header.provider_id.as_deref(), &messages) {
                 return Ok(Some(turn));
             }
+            at = turn.header.parent;
         }
         Ok(None)
     }

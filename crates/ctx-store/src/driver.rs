@@ -8,6 +8,7 @@
 //! statements under the address of the text. The only dialect marker is `IN LIST(?1)`: the
 //! parameter is a list of values ([`Arg::Ints`], [`Arg::Texts`]).
 
+use std::ops::Range;
 use std::path::Path;
 
 use async_trait::async_trait;
@@ -216,28 +217,33 @@ impl<'a> FromCell<'a> for &'a [u8] {
 
 impl<'a> FromCell<'a> for ObjectId {
     fn read(cells: &'a dyn Cells, column: usize) -> Result<Self, Error> {
-        let bytes: [u8; 32] = <&[u8]>::read(cells, column)?
-            .try_into()
-            .map_err(|_| Error::Damaged("a stored hash does not have 32 bytes".to_owned()))?;
-        Ok(ObjectId::from_bytes(bytes))
+        object_id(<&[u8]>::read(cells, column)?)
     }
 }
 
+fn object_id(bytes: &[u8]) -> Result<ObjectId, Error> {
+    let damaged = |_| Error::Damaged("a stored hash does not have 32 bytes".to_owned());
+    Ok(ObjectId::from_bytes(bytes.try_into().map_err(damaged)?))
+}
+
 macro_rules! optional_cell {
-    ($($ty:ty: $cell:ident),+ $(,)?) => {
+    ($($ty:ty: $cell:ident => |$value:ident, $column:ident| $read:expr),+ $(,)?) => {
         $(impl<'a> FromCell<'a> for Option<$ty> {
-            fn read(cells: &'a dyn Cells, column: usize) -> Result<Self, Error> {
-                match cells.$cell(column)? {
-                    None => Ok(None),
-                    Some(_) => <$ty>::read(cells, column).map(Some),
-                }
+            fn read(cells: &'a dyn Cells, $column: usize) -> Result<Self, Error> {
+                cells.$cell($column)?.map(|$value| $read).transpose()
             }
         })+
     };
 }
 
 optional_cell! {
-    i64: int, u64: int, bool: int, Timestamp: int, &'a str: text, String: text, ObjectId: bytes,
+    i64: int => |value, column| Ok(value),
+    u64: int => |value, column| value.try_into().map_err(|_| unexpected(column, "u64")),
+    bool: int => |value, column| Ok(value != 0),
+    Timestamp: int => |value, column| Ok(Timestamp(value)),
+    &'a str: text => |value, column| Ok(value),
+    String: text => |value, column| Ok(value.to_owned()),
+    ObjectId: bytes => |value, column| object_id(value),
 }
 
 /// Read access inside one snapshot.
@@ -258,8 +264,9 @@ pub(crate) trait Db {
         limit: usize,
     ) -> Result<Vec<(i64, ObjectId)>, Error>;
 
-    /// The stored bytes of bodies, as [`crate::pack`] made them, in the order of their places.
-    fn packed(&self, places: &[Place]) -> Result<Vec<Vec<u8>>, Error>;
+    /// Reads the stored bytes of bodies, as [`crate::pack`] made them, into an empty buffer.
+    /// Returns the range of each body, in the order of their places.
+    fn packed(&self, places: &[Place], buffer: &mut Vec<u8>) -> Result<Vec<Range<usize>>, Error>;
 }
 
 impl dyn Db + '_ {
@@ -307,8 +314,9 @@ impl dyn Db + '_ {
 
     /// The unpacked bytes of a body. The caller checks them against their hash.
     pub(crate) fn body(&self, place: &Place) -> Result<Vec<u8>, Error> {
-        let packed = self.packed(std::slice::from_ref(place))?.pop().unwrap_or_default();
-        unpack(packed, place.packing, place.size)
+        let mut packed = Vec::new();
+        self.packed(std::slice::from_ref(place), &mut packed)?;
+        unpack(packed.into(), place.packing, place.size)
     }
 
     /// The row of an object.

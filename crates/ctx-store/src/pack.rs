@@ -1,5 +1,6 @@
 //! Prepares bodies before the transaction: compresses them if that makes them smaller.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -78,11 +79,11 @@ fn decompressed(bytes: &[u8], size: usize) -> std::io::Result<Vec<u8>> {
 }
 
 /// Reverses packing. The caller checks the bytes against their hash.
-pub(crate) fn unpack(bytes: Vec<u8>, packing: u8, size: i64) -> Result<Vec<u8>, Error> {
+pub(crate) fn unpack(bytes: Cow<'_, [u8]>, packing: u8, size: i64) -> Result<Vec<u8>, Error> {
     let size = usize::try_from(size).ok().filter(|size| *size <= OBJECT_MAX_BYTES);
     let size = size.ok_or_else(|| Error::Damaged("a body has an impossible size".to_owned()))?;
     match packing {
-        RAW => Ok(bytes),
+        RAW => Ok(bytes.into_owned()),
         ZSTD => decompressed(&bytes, size)
             .map_err(|e| Error::Damaged(format!("a body cannot be unpacked: {e}"))),
         other => Err(Error::Damaged(format!("a body has the unknown packing {other}"))),

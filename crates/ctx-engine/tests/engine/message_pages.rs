@@ -1,10 +1,15 @@
 //! A history is read in pages of any size and in both orders, without repeats and gaps.
 
 use ctx_core::id::MessageId;
-use ctx_engine::{Order, Place};
+use ctx_core::message::{Message, Part, Role};
+use ctx_core::session::Origin;
+use ctx_core::time::Timestamp;
+use ctx_core::turn::About;
+use ctx_engine::{NewTurn, Order, Place};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
+use ulid::Ulid;
 
 use crate::harness::{Harness, until};
 
@@ -107,5 +112,38 @@ async fn a_cursor_into_an_open_turn_stays_valid_when_the_turn_ends() {
                 );
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_large_messages_ends_early() {
+    const BYTES: usize = 12 << 20;
+    let bench = Harness::able();
+    bench.engine.sessions().create_idle("one", Origin::Api).await.expect("created");
+    let mut head = None;
+    for n in 0..4_u128 {
+        let message = Message {
+            id: MessageId(Ulid(n)),
+            role: Role::User,
+            source: None,
+            content: vec![Part::Text { text: "x".repeat(BYTES) }],
+            created_at: Timestamp(1),
+        };
+        let (about, messages) = (About::at(Timestamp(1)), vec![message]);
+        let turn = NewTurn { about, messages, blobs: Vec::new() };
+        head = Some(bench.engine.messages().append_turn("one", head, turn).await.expect("stored"));
+    }
+    for (order, expected) in [(Order::Asc, [0, 1, 2, 3]), (Order::Desc, [3, 2, 1, 0])] {
+        let (mut all, mut at) = (Vec::new(), None);
+        loop {
+            let page = bench.engine.messages().page("one", order, at, 1000).await.expect("a page");
+            assert!((1..4).contains(&page.messages.len()), "{}", page.messages.len());
+            all.extend(page.messages.iter().map(|told| told.message.id.0.0));
+            at = page.next;
+            if at.is_none() {
+                break;
+            }
+        }
+        assert_eq!(all, expected);
     }
 }

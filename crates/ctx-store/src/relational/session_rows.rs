@@ -292,11 +292,14 @@ fn newest_move(db: &dyn Db, session: i64, before: i64) -> Result<Option<i64>, Er
 pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> Result<i64, Error> {
     let parent = new.parent.as_ref();
     tx.insert(
-        "INSERT INTO sessions(id, label, title, project, working_dir, status, state, head,
+        "INSERT INTO sessions(row, id, label, title, project, working_dir, status, state, head,
              turn_count, persona, provider_id, model, origin, created_at, updated_at,
              last_activity_at, track_tasks, parent_session_label,
              parent_turn_id, spawn_tool_call_id, routing_key, entity, policy, base)
-         VALUES (?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12, ?13,
+         VALUES (1 + (SELECT MAX(row) FROM (
+               SELECT COALESCE(MAX(row), 0) AS row FROM sessions
+               UNION ALL SELECT COALESCE(MAX(row), 0) FROM deleted_sessions) AS used),
+             ?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12, ?13,
              ?14, ?15, ?16, ?17, ?18, ?19, ?6)",
         args![
             &new.id.to_string(),
@@ -520,7 +523,8 @@ pub(crate) fn delete(tx: &mut dyn Tx, row: i64, id: &str, now: Timestamp) -> Res
          WITH RECURSIVE moves(id, prev, turn) AS (
            SELECT id, prev, turn FROM session_history
            WHERE id = (SELECT last_move FROM sessions WHERE row = ?1)
-           UNION ALL SELECT h.id, h.prev, h.turn FROM session_history h JOIN moves ON h.id = moves.prev)
+           UNION ALL
+           SELECT h.id, h.prev, h.turn FROM session_history h JOIN moves ON h.id = moves.prev)
          SELECT DISTINCT turn FROM moves WHERE turn IS NOT NULL
          ON CONFLICT DO NOTHING",
         args![row],

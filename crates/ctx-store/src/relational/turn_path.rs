@@ -1,8 +1,10 @@
 //! Reads the turns of a path from a head towards the root: rows in windows, bodies in order, and
 //! the decoding of long paths on several threads.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::num::NonZero;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::thread;
@@ -62,35 +64,54 @@ impl TurnRow {
     }
 }
 
-/// Adds what only the connection can read.
-fn with_bodies(db: &dyn Db, rows: Vec<TurnRow>) -> Result<Vec<PackedTurn>, Error> {
-    let places: Vec<Place> = rows.iter().filter_map(|row| row.place).collect();
-    let mut bodies = db.packed(&places)?.into_iter();
-    let add = |row: TurnRow| {
-        let compaction = match row.header.kind {
-            turn::Kind::Compaction => compaction_rows::read(db, row.row)?,
-            turn::Kind::Normal => None,
-        };
-        let body = row.place.and_then(|_| bodies.next());
-        Ok(PackedTurn { row, body, compaction })
-    };
-    rows.into_iter().map(add).collect()
+/// Turns whose bodies are neither unpacked nor checked.
+struct Batch {
+    turns: Vec<PackedTurn>,
+    /// The bodies of all turns. Another batch uses the buffer again.
+    buffer: Vec<u8>,
 }
 
-/// A turn whose body is neither unpacked nor checked.
 struct PackedTurn {
     row: TurnRow,
-    body: Option<Vec<u8>>,
+    /// Range of the body in the buffer.
+    body: Option<Range<usize>>,
     compaction: Option<Compaction>,
+}
+
+impl Batch {
+    /// Adds what only the connection can read.
+    fn read(db: &dyn Db, rows: Vec<TurnRow>, mut buffer: Vec<u8>) -> Result<Self, Error> {
+        let places: Vec<Place> = rows.iter().filter_map(|row| row.place).collect();
+        buffer.clear();
+        let mut bodies = db.packed(&places, &mut buffer)?.into_iter();
+        let add = |row: TurnRow| {
+            let compaction = match row.header.kind {
+                turn::Kind::Compaction => compaction_rows::read(db, row.row)?,
+                turn::Kind::Normal => None,
+            };
+            let body = row.place.and_then(|_| bodies.next());
+            Ok(PackedTurn { row, body, compaction })
+        };
+        let turns = rows.into_iter().map(add).collect::<Result<_, Error>>()?;
+        Ok(Self { turns, buffer })
+    }
+
+    /// Unpacks and maps each turn, and returns the buffer.
+    fn map<T>(self, map: MapTurn<'_, T>) -> Result<(Vec<T>, Vec<u8>), Error> {
+        let Self { turns, buffer } = self;
+        let turns = turns.into_iter().map(|turn| map(turn.unpacked(&buffer)?));
+        Ok((turns.collect::<Result<_, _>>()?, buffer))
+    }
 }
 
 impl PackedTurn {
     /// Unpacks the body and checks it against its hash.
-    fn unpacked(self) -> Result<StoredTurn, Error> {
+    fn unpacked(self, buffer: &[u8]) -> Result<StoredTurn, Error> {
         let TurnRow { id, depth, header, body_version, place, .. } = self.row;
         let body = match self.body.zip(place) {
             None => None,
-            Some((packed, place)) => {
+            Some((range, place)) => {
+                let packed = Cow::Borrowed(&buffer[range]);
                 let bytes = unpack(packed, place.packing, place.size)?;
                 let object = Object { kind: Kind::TurnBody, version: body_version, bytes };
                 Some(checked(header.body, object)?)
@@ -99,6 +120,9 @@ impl PackedTurn {
         Ok(StoredTurn { id: TurnId(id), depth, header, body, compaction: self.compaction })
     }
 }
+
+/// What is made of each turn.
+type MapTurn<'a, T> = &'a (dyn Fn(StoredTurn) -> Result<T, Error> + Sync);
 
 /// The rows of a turn and its ancestors, newest first.
 pub(crate) struct Path<'a> {
@@ -119,7 +143,8 @@ impl<'a> Path<'a> {
     /// The next turn, checked.
     pub(crate) fn next_turn(&mut self) -> Result<Option<StoredTurn>, Error> {
         let Some(row) = self.next_row()? else { return Ok(None) };
-        with_bodies(self.db, vec![row])?.pop().map(PackedTurn::unpacked).transpose()
+        let (mut turns, _) = Batch::read(self.db, vec![row], Vec::new())?.map(&Ok)?;
+        Ok(turns.pop())
     }
 
     fn next_row(&mut self) -> Result<Option<TurnRow>, Error> {
@@ -192,7 +217,7 @@ impl<'a> Selected<'a> {
     }
 
     /// The next turns with their bodies; empty at the end.
-    fn next_batch(&mut self, is_first: bool) -> Result<Vec<PackedTurn>, Error> {
+    fn next_batch(&mut self, is_first: bool, buffer: Vec<u8>) -> Result<Batch, Error> {
         let (mut batch, mut batch_bytes) = (Vec::new(), 0);
         while batch.len() < BATCH_TURNS && batch_bytes < BATCH_MAX_BYTES && self.has_more() {
             let next = match self.oldest_first {
@@ -211,7 +236,7 @@ impl<'a> Selected<'a> {
             batch_bytes += size;
             batch.push(row);
         }
-        with_bodies(self.path.db, batch)
+        Batch::read(self.path.db, batch, buffer)
     }
 }
 
@@ -219,35 +244,32 @@ impl<'a> Selected<'a> {
 pub(crate) fn map<T: Send>(
     path: Path<'_>,
     query: &TurnQuery,
-    map: &(dyn Fn(StoredTurn) -> Result<T, Error> + Sync),
+    map: MapTurn<'_, T>,
 ) -> Result<Vec<T>, Error> {
     let mut selected = Selected::new(path, query)?;
-    let mut done = mapped(selected.next_batch(true)?, map)?;
+    let (mut done, buffer) = selected.next_batch(true, Vec::new())?.map(map)?;
     if selected.has_more() {
-        done.extend(on_threads(selected, map)?);
+        done.extend(on_threads(selected, buffer, map)?);
     }
     Ok(done)
 }
 
-fn mapped<T>(
-    batch: Vec<PackedTurn>,
-    map: &(dyn Fn(StoredTurn) -> Result<T, Error> + Sync),
-) -> Result<Vec<T>, Error> {
-    batch.into_iter().map(|turn| map(turn.unpacked()?)).collect()
-}
-
 /// A batch and its number.
-type Numbered = (usize, Vec<PackedTurn>);
+type Numbered = (usize, Batch);
 
 /// This thread reads and, while the queue of the other threads is full, decodes as well.
 fn on_threads<T: Send>(
     mut selected: Selected<'_>,
-    map: &(dyn Fn(StoredTurn) -> Result<T, Error> + Sync),
+    buffer: Vec<u8>,
+    map: MapTurn<'_, T>,
 ) -> Result<Vec<T>, Error> {
     let helpers = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX) - 1;
     let done: Mutex<Vec<(usize, Vec<T>)>> = Mutex::default();
+    // As many as there are batches at one time: one per thread and one per place of the queue.
+    let buffers = Mutex::new(vec![buffer]);
     let work = |(number, batch): Numbered| -> Result<(), Error> {
-        let mapped = mapped(batch, map)?;
+        let (mapped, buffer) = batch.map(map)?;
+        lock(&buffers)?.push(buffer);
         lock(&done)?.push((number, mapped));
         Ok(())
     };
@@ -262,8 +284,9 @@ fn on_threads<T: Send>(
             })
             .collect();
         for number in 0.. {
-            let batch = selected.next_batch(false)?;
-            if batch.is_empty() {
+            let buffer = lock(&buffers)?.pop().unwrap_or_default();
+            let batch = selected.next_batch(false, buffer)?;
+            if batch.turns.is_empty() {
                 break;
             }
             let refused = if threads.is_empty() {

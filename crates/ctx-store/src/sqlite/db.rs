@@ -4,6 +4,7 @@
 //! that a group of writes looks each one up once.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 
 use ctx_core::id::ObjectId;
 use ctx_core::time::Timestamp;
@@ -205,8 +206,8 @@ impl Db for SqliteDb<'_> {
         }
     }
 
-    fn packed(&self, places: &[Place]) -> Result<Vec<Vec<u8>>, Error> {
-        segment::read_packed(self.connection, places)
+    fn packed(&self, places: &[Place], buffer: &mut Vec<u8>) -> Result<Vec<Range<usize>>, Error> {
+        segment::read_packed(self.connection, places, buffer)
     }
 }
 
@@ -253,8 +254,8 @@ impl Db for SqliteTx<'_> {
         self.db.locate(table, hash, limit)
     }
 
-    fn packed(&self, places: &[Place]) -> Result<Vec<Vec<u8>>, Error> {
-        self.db.packed(places)
+    fn packed(&self, places: &[Place], buffer: &mut Vec<u8>) -> Result<Vec<Range<usize>>, Error> {
+        self.db.packed(places, buffer)
     }
 }
 

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::ErrorKind;
+use std::ops;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -51,36 +52,35 @@ const DATABASE_SEGMENT: i64 = 0;
 
 /// Reads and unpacks a body. The caller compares it with its hash.
 pub(crate) fn read(connection: &Connection, place: &Place) -> Result<Vec<u8>, Error> {
-    let packed = Range::of(place)?.read(connection)?;
-    unpack(packed, place.packing, place.size)
+    let mut packed = Vec::new();
+    Range::of(place)?.read(connection, &mut packed)?;
+    unpack(packed.into(), place.packing, place.size)
 }
 
-/// Reads the stored bytes of bodies, in the order of their places. Bodies that are close to each
-/// other are read together.
+/// Reads the stored bytes of bodies into an empty buffer, and returns where each of them is. Bodies
+/// that are close to each other are read together, with what is between them.
 pub(crate) fn read_packed(
     connection: &Connection,
     places: &[Place],
-) -> Result<Vec<Vec<u8>>, Error> {
+    buffer: &mut Vec<u8>,
+) -> Result<Vec<ops::Range<usize>>, Error> {
     let mut ranges = Vec::with_capacity(places.len());
     for (index, place) in places.iter().enumerate() {
         ranges.push((Range::of(place)?, index));
     }
     ranges.sort_unstable_by_key(|(range, _)| (range.seg, range.off));
-    let mut bodies = vec![Vec::new(); places.len()];
+    let mut found = vec![0..0; places.len()];
     for group in ranges.chunk_by(|(a, _), (b, _)| a.is_close_to(b)) {
-        let [(first, _), .., (last, _)] = group else {
-            let (range, index) = group[0];
-            bodies[index] = range.read(connection)?;
-            continue;
-        };
-        let whole = Range { len: last.off + last.len - first.off, ..*first };
-        let bytes = whole.read(connection)?;
+        let ((first, _), (last, _)) = (group[0], group[group.len() - 1]);
+        let start = buffer.len();
+        let len = last.off + last.len - first.off;
+        Range { len, ..first }.read(connection, buffer)?;
         for (range, index) in group {
-            let at = range.off - whole.off;
-            bodies[*index] = bytes[at..at + range.len].to_vec();
+            let at = start + range.off - first.off;
+            found[*index] = at..at + range.len;
         }
     }
-    Ok(bodies)
+    Ok(found)
 }
 
 /// Reads `seg, off, len, packing, size` from five columns; `None` if the body was purged.
@@ -120,8 +120,8 @@ impl Range {
         Self::checked(place.seg, place.off, place.len)
     }
 
-    /// Whether a range begins so soon after this one that both are read at once. The sum of the gaps
-    /// and of the bodies of a group has no bound of its own: callers read bounded batches.
+    /// Whether a range begins so soon after this one that both are read at once. The size of a
+    /// group has no bound of its own: callers read bounded batches.
     fn is_close_to(&self, next: &Self) -> bool {
         let end = self.off + self.len;
         self.seg == next.seg
@@ -131,11 +131,12 @@ impl Range {
             && next.off - end <= GAP_MAX_BYTES
     }
 
-    fn read(&self, connection: &Connection) -> Result<Vec<u8>, Error> {
-        match self.read_chunks(connection)? {
-            Some(bytes) => Ok(bytes),
-            None => self.read_file(connection),
+    /// Appends the bytes to a buffer.
+    fn read(&self, connection: &Connection, to: &mut Vec<u8>) -> Result<(), Error> {
+        if !self.read_chunks(connection, to)? {
+            self.read_file(connection, to)?;
         }
+        Ok(())
     }
 
     /// Ids of the first and the last chunk of the range.
@@ -155,8 +156,8 @@ impl Range {
         (from - start..to - start, here..here + (to - from))
     }
 
-    /// Reads the range from chunks; `None` if the segment is a file.
-    fn read_chunks(&self, connection: &Connection) -> Result<Option<Vec<u8>>, Error> {
+    /// Appends the range from chunks; `false` if the segment is a file.
+    fn read_chunks(&self, connection: &Connection, to: &mut Vec<u8>) -> Result<bool, Error> {
         let (first, last) = self.chunks();
         if self.len > UNCHECKED_MAX_BYTES
             && is_in_chunks(connection, self.seg)?
@@ -164,23 +165,27 @@ impl Range {
         {
             return Err(self.truncated());
         }
-        let mut statement =
-            connection.prepare_cached("SELECT id, data FROM bodies WHERE id BETWEEN ?1 AND ?2")?;
+        let mut statement = connection
+            .prepare_cached("SELECT id, data FROM bodies WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
         let mut chunks = statement.query([first, last])?;
-        let mut bytes = None;
+        let (start, mut found) = (to.len(), false);
         while let Some(chunk) = chunks.next()? {
             let data = chunk
                 .get_ref(1)?
                 .as_blob()
                 .map_err(|e| Error::Damaged(format!("segment {}: {e}", self.seg)))?;
             let (there, here) = self.overlap(chunk.get(0)?, data.len());
-            bytes.get_or_insert_with(|| vec![0; self.len])[here].copy_from_slice(&data[there]);
+            // A missing chunk is read as zeros.
+            to.resize(start + here.start, 0);
+            to.extend_from_slice(&data[there]);
+            found = true;
         }
-        match bytes {
-            // Chunks of zeros are not stored.
-            None if is_in_chunks(connection, self.seg)? => Ok(Some(vec![0; self.len])),
-            bytes => Ok(bytes),
+        // Chunks of zeros are not stored.
+        found = found || is_in_chunks(connection, self.seg)?;
+        if found {
+            to.resize(start + self.len, 0);
         }
+        Ok(found)
     }
 
     fn truncated(&self) -> Error {
@@ -191,11 +196,16 @@ impl Range {
         ))
     }
 
-    fn read_file(&self, connection: &Connection) -> Result<Vec<u8>, Error> {
+    /// Appends the range from the segment's file.
+    fn read_file(&self, connection: &Connection, to: &mut Vec<u8>) -> Result<(), Error> {
         let mut statement = connection.prepare_cached("SELECT segment_file(?1, ?2, ?3)")?;
-        let read: Option<Vec<u8>> = statement
-            .query_row(params![self.seg, self.off as i64, self.len as i64], |row| row.get(0))?;
-        read.ok_or_else(|| self.truncated())
+        let read =
+            statement.query_row(params![self.seg, self.off as i64, self.len as i64], |row| {
+                let bytes = row.get_ref(0)?.as_blob_or_null()?;
+                to.extend_from_slice(bytes.unwrap_or_default());
+                Ok(bytes.is_some())
+            })?;
+        if read { Ok(()) } else { Err(self.truncated()) }
     }
 }
 

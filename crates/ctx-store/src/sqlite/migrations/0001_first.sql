@@ -22,8 +22,9 @@ CREATE TABLE blobs (
 
 -- Conversations -----------------------------------------------------------------------------------
 
+-- The number of a row is never used again: a deleted one is in `deleted_sessions`.
 CREATE TABLE sessions (
-    row INTEGER PRIMARY KEY AUTOINCREMENT,
+    row INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     label TEXT NOT NULL UNIQUE,
     title TEXT, project TEXT NOT NULL, working_dir TEXT,
