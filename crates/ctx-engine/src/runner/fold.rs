@@ -130,19 +130,16 @@ impl Runner<'_> {
                 self.new.observed.push(entry);
             }
             Delta::AgentSession(id) => {
-                let own = self.own_conversation(id).await;
+                // Rare. Boxed, so that the future of this function, which is moved for each delta,
+                // stays small.
+                let own = Box::pin(self.own_conversation(id)).await;
                 boundary = own.is_some();
                 self.agent_session = own.clone();
                 self.new.agent = own;
             }
             Delta::Compacted { summary, trigger, tokens_before, tokens_after } => {
-                self.agent_compacted(
-                    summary,
-                    trigger,
-                    tokens_before.unwrap_or(0),
-                    tokens_after.unwrap_or(0),
-                )
-                .await;
+                let (before, after) = (tokens_before.unwrap_or(0), tokens_after.unwrap_or(0));
+                Box::pin(self.agent_compacted(summary, trigger, before, after)).await;
             }
             Delta::CanSteer(can_steer) => {
                 boundary = true;
