@@ -129,7 +129,12 @@ async fn check(steps: &[Between]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 20, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 24,
+        max_shrink_iters: 20,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn a_request_contains_the_stored_history_after_any_change(
