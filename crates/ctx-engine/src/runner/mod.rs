@@ -461,18 +461,17 @@ impl Runner<'_> {
     /// Adds the deltas that were received meanwhile, then stores and shows the text of all of them.
     /// The end of the run stores the text of an answer that is already complete.
     async fn take_received(&mut self, deltas: &mut mpsc::Receiver<Delta>, steered: &[Item]) {
-        // Lets the provider send what it has already received.
-        tokio::task::yield_now().await;
+        let is_followed = self.engine.shared().feed.is_followed(self.session);
+        if is_followed {
+            // Lets the provider send what it has already received.
+            tokio::task::yield_now().await;
+        }
         for _ in 0..DELTAS_MAX {
             let Ok(delta) = deltas.try_recv() else { break };
             self.take(delta, steered).await;
         }
         let complete = deltas.is_closed() && deltas.is_empty();
-        if !self.unshown.is_empty()
-            && !complete
-            && !self.store_failed
-            && self.engine.shared().feed.is_followed(self.session)
-        {
+        if !self.unshown.is_empty() && !complete && !self.store_failed && is_followed {
             let began = Instant::now();
             self.checkpoint().await;
             self.pause_text(began);

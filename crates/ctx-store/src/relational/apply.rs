@@ -196,7 +196,7 @@ impl<'b> Writer<'_, 'b> {
                 self.store_blobs(&pictures)?;
                 conversation_rows::put_item(self.tx, session, item)
             }
-            Change::RemoveItem(id) => conversation_rows::delete_item(self.tx, *id),
+            Change::RemoveItem(id) => conversation_rows::delete_item(self.tx, session, *id),
             Change::PutRun(run) => conversation_rows::put_run(self.tx, session, run),
             Change::AppendDrafts(entries) => {
                 conversation_rows::append_drafts(self.tx, session, entries)

@@ -22,7 +22,7 @@ pub(crate) fn put_item(tx: &mut dyn Tx, session: i64, item: &Item) -> Result<(),
         "INSERT INTO inbox(message_id, session, position, mode, source, content, intent, overrides,
              state, enqueued_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-         ON CONFLICT(message_id) DO UPDATE
+         ON CONFLICT(session, message_id) DO UPDATE
          SET position = ?3, mode = ?4, content = ?6, intent = ?7, state = ?9",
         args![
             &item.message_id.to_string(),
@@ -40,8 +40,11 @@ pub(crate) fn put_item(tx: &mut dyn Tx, session: i64, item: &Item) -> Result<(),
     Ok(())
 }
 
-pub(crate) fn delete_item(tx: &mut dyn Tx, id: MessageId) -> Result<(), Error> {
-    tx.execute("DELETE FROM inbox WHERE message_id = ?1", args![&id.to_string()])?;
+pub(crate) fn delete_item(tx: &mut dyn Tx, session: i64, id: MessageId) -> Result<(), Error> {
+    tx.execute(
+        "DELETE FROM inbox WHERE session = ?1 AND message_id = ?2",
+        args![session, &id.to_string()],
+    )?;
     Ok(())
 }
 
@@ -55,7 +58,7 @@ pub(crate) fn inboxes(
         "SELECT session, message_id, position, mode, source, content, intent, overrides, state,
                 enqueued_at
          FROM inbox WHERE session IN LIST(?1) AND (?2 OR state <> 'dropped')
-         ORDER BY session, position, id",
+         ORDER BY session, position, message_id",
         args![sessions, dropped],
         |row| Ok((row.get(0)?, item(row)?)),
     )

@@ -116,11 +116,12 @@ CREATE TABLE refs (name TEXT PRIMARY KEY, target TEXT NOT NULL, moved_at INTEGER
 
 CREATE TABLE nodes (id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, host TEXT, expires_at INTEGER NOT NULL) WITHOUT ROWID;
 
+-- One page is written for each message.
 CREATE TABLE inbox (
-    id INTEGER PRIMARY KEY, message_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, position INTEGER NOT NULL,
+    session INTEGER NOT NULL, message_id TEXT NOT NULL, position INTEGER NOT NULL,
     mode TEXT NOT NULL, source TEXT NOT NULL, content TEXT NOT NULL, intent TEXT, overrides TEXT,
-    state TEXT NOT NULL CHECK (state = 'waiting' OR state = 'taken' OR state = 'steering' OR state = 'held' OR state = 'dropped'), enqueued_at INTEGER NOT NULL);
-CREATE INDEX inbox_by_session ON inbox(session, position);
+    state TEXT NOT NULL CHECK (state = 'waiting' OR state = 'taken' OR state = 'steering' OR state = 'held' OR state = 'dropped'), enqueued_at INTEGER NOT NULL,
+    PRIMARY KEY (session, message_id)) WITHOUT ROWID;
 
 -- If a run of a session is open, it is the newest one.
 CREATE TABLE runs (
