@@ -22,12 +22,12 @@ use crate::context::Turn;
 use crate::engine::Error;
 
 /// Share of each run that streams text in the pause between two checkpoints of a run: together they
-/// store 10,000 checkpoints a second.
-const PAUSE_PER_RUN: Duration = Duration::from_micros(100);
+/// store 6,000 checkpoints a second.
+const PAUSE_PER_RUN: Duration = Duration::from_micros(160);
 /// Shortest pause between two checkpoints of a run. A shorter one is not worth a timer.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 /// Longest pause between two checkpoints of a run, and longest delay of text by it.
-const PAUSE_MAX: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_millis(80);
 /// How often storing the end of a run is tried before it is left to recovery.
 const END_TRIES: u32 = 60;
 
