@@ -31,6 +31,9 @@ pub enum Found {
     Nothing,
 }
 
+/// Most other conversations of a person that the system prompt names.
+pub const OTHER_SESSIONS_MAX: usize = 20;
+
 /// The sender of a message, its rights, and how its session was found.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the names are self-explanatory")]

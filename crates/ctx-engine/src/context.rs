@@ -16,6 +16,7 @@ use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::object::Kind as ObjectKind;
 use ctx_core::projection::{ImageHandling, PastTurn, Projection, described, project};
+use ctx_core::routing::OTHER_SESSIONS_MAX;
 use ctx_core::session::Session;
 use ctx_core::stored_content::Content;
 #[cfg(test)]
@@ -29,8 +30,6 @@ use crate::instructions;
 use crate::provider::{About, AgentSessionState, Request};
 use crate::tools;
 
-/// Most other conversations of a person that the system prompt names.
-const OTHER_SESSIONS_MAX: usize = 20;
 /// Most bytes of one tool result that are sent.
 const RESULT_MAX_BYTES: usize = 64 * 1024;
 /// Most bytes of images in one request. The newest are sent, the others are described. Encoded as
@@ -253,7 +252,7 @@ pub(crate) async fn assemble(
         run: opened_run.run.id,
         working_dir: session.working_dir.clone(),
         model: opened_run.run.model.clone().or_else(|| about.model.clone()),
-        system: system(engine, session, about).await?,
+        system: system(engine, session, opened_run.entity_sessions.as_ref(), about).await?,
         messages,
         images,
         tools: offered,
@@ -270,6 +269,7 @@ pub(crate) async fn assemble(
 async fn system(
     engine: &Engine,
     session: &Session,
+    entity_sessions: Option<&Vec<String>>,
     about: &About,
 ) -> Result<Option<String>, Error> {
     let persona =
@@ -287,21 +287,32 @@ async fn system(
         Some(dir) if about.agent.is_none() => instructions::read(dir).await,
         _ => None,
     };
-    let others = other_sessions(engine, session).await?;
+    let others = other_sessions(engine, session, entity_sessions).await?;
     let parts = persona.into_iter().chain(worker).chain(project).chain(others);
     let parts: Vec<String> = parts.collect();
     Ok((!parts.is_empty()).then(|| parts.join("\n\n")))
 }
 
 /// The other conversations with the person of this session (R141).
-async fn other_sessions(engine: &Engine, session: &Session) -> Result<Option<String>, Error> {
+async fn other_sessions(
+    engine: &Engine,
+    session: &Session,
+    known: Option<&Vec<String>>,
+) -> Result<Option<String>, Error> {
     let Some(entity) = session.routing.entity else { return Ok(None) };
-    let labels = engine.store().entity_sessions(entity, OTHER_SESSIONS_MAX + 1).await?;
-    let others: Vec<String> = labels.into_iter().filter(|label| *label != session.label).collect();
-    if others.is_empty() {
+    let read;
+    let labels = match known {
+        Some(known) => known,
+        None => {
+            read = engine.store().entity_sessions(entity, OTHER_SESSIONS_MAX + 1).await?;
+            &read
+        }
+    };
+    let others = labels.iter().filter(|label| **label != session.label);
+    let names: String = others.map(|label| format!("\n- {label}")).collect();
+    if names.is_empty() {
         return Ok(None);
     }
-    let names: String = others.iter().map(|label| format!("\n- {label}")).collect();
     Ok(Some(format!("There are other conversations with this person, which ctx keeps:{names}")))
 }
 

@@ -187,6 +187,9 @@ pub struct SessionView {
     pub agent_session: Option<AgentSession>,
     /// The workers of the session that are not finished, oldest first.
     pub workers: Vec<WorkerState>,
+    /// The labels of the conversations with the entity of the session, this one included; `None`
+    /// if they were not read.
+    pub entity_sessions: Option<Vec<String>>,
 }
 
 /// A stored turn relative to a session.
@@ -243,6 +246,7 @@ impl SessionView {
             pins: Vec::new(),
             turn: None,
             label_taken: false,
+            entity_sessions: None,
             agent_session: None,
             workers: Vec::new(),
         }
@@ -278,6 +282,8 @@ pub struct Needs {
     pub agent_session: Option<(String, String)>,
     /// The unfinished workers of the session.
     pub workers: bool,
+    /// The conversations with the entity of an idle session, for the run that may open.
+    pub entity_sessions: bool,
 }
 
 impl Needs {
@@ -296,14 +302,19 @@ impl Needs {
         dropped: false,
         agent_session: None,
         workers: false,
+        entity_sessions: false,
     };
     /// For commands on the open task.
     pub const WORK: Needs = Needs { open_task: true, ..Self::NOTHING };
     /// For commands that may seal the open task.
     pub const SEAL: Needs = Needs { to_seal: true, ..Self::WORK };
     /// For commands that accept or deliver a message.
-    pub const MESSAGE: Needs =
-        Needs { conversation: true, drafts: Drafts::IfSuspended, ..Self::SEAL };
+    pub const MESSAGE: Needs = Needs {
+        conversation: true,
+        drafts: Drafts::IfSuspended,
+        entity_sessions: true,
+        ..Self::SEAL
+    };
     /// For the text of a run, whose rule sees neither the inbox nor the task.
     pub const TEXT: Needs = Needs { run: true, ..Self::NOTHING };
     /// For writes of a run.
@@ -448,6 +459,9 @@ pub struct OpenedRun {
     /// The session as the transaction changed it. Its `seq` is the number of the newest event
     /// before the transaction.
     pub session: Session,
+    /// The labels of the conversations with the entity of the session; `None` if they were not
+    /// read.
+    pub entity_sessions: Option<Vec<String>>,
     /// The messages that started the turn, in order.
     pub items: Vec<Item>,
     /// The turn that the new one follows.

@@ -398,6 +398,7 @@ impl<'a> SessionChanges<'a> {
         self.opened_run = Some(OpenedRun {
             run: run.clone(),
             session: self.session.clone(),
+            entity_sessions: self.view().entity_sessions.clone(),
             items,
             head: self.session.head,
             drafts,

@@ -108,6 +108,7 @@ impl Contexts<'_> {
         let opened_run = OpenedRun {
             run,
             session: session.clone(),
+            entity_sessions: None,
             items: Vec::new(),
             head: session.head,
             drafts: Vec::new(),

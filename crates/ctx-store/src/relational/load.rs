@@ -7,7 +7,7 @@ use ctx_core::commit::{FileTouch, merge_files};
 use ctx_core::decide::{Change, Drafts, Needs, SessionView, TurnNeed, TurnPosition};
 use ctx_core::id::{BlobId, StepId, TaskId, TurnId};
 use ctx_core::message::Part;
-use ctx_core::routing::Routed;
+use ctx_core::routing::{OTHER_SESSIONS_MAX, Routed};
 use ctx_core::session::Activity;
 use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
@@ -81,6 +81,13 @@ pub(crate) fn load(
     load_turn(db, &found, needs, &mut view, &mut rows)?;
     if needs.workers {
         view.workers = session_rows::unfinished_workers(db, &found.session.label)?;
+    }
+    let entity = routed.as_ref().and_then(Routed::entity).or(found.session.routing.entity);
+    if let Some(entity) =
+        entity.filter(|_| needs.entity_sessions && found.session.state == Activity::Idle)
+    {
+        let labels = identity_rows::session_labels(db, entity, OTHER_SESSIONS_MAX + 1)?;
+        view.entity_sessions = Some(labels);
     }
     if let Some(label) = &needs.label {
         view.label_taken = session_rows::is_label_taken(db, label)?;
