@@ -145,6 +145,10 @@ pub(crate) fn signal(name: &str, pid: u32) {
 
 /// Whether a process runs; one that ended and was not waited for does not.
 pub(crate) fn is_alive(pid: u64) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    !stat.is_empty() && !stat.contains(") Z ")
+    // A process can be waited for when its last thread has ended; the first may end before.
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.into_iter().any(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    })
 }
