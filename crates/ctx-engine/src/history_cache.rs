@@ -3,8 +3,9 @@
 //!
 //! An entry is valid for one event number of its session: every change of a session stores an
 //! event. The transaction that opens a run reads the number, so a fork, a rewind, a pin or a write
-//! of another process makes the entry invalid. The cache is bounded; an entry that does not fit is
-//! not kept.
+//! of another process makes the entry invalid. A pin can change during the run that makes the
+//! entry; the transaction that ends the run reports the pins. The cache is bounded; an entry that
+//! does not fit is not kept.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

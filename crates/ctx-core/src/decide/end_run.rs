@@ -59,12 +59,14 @@ pub struct EndedRun {
 }
 
 /// What the transaction that ended a run left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunEnd {
     /// The turn of the run.
     pub turn: Option<TurnId>,
     /// The head of the session: the turn, or a notice after it.
     pub head: Option<TurnId>,
+    /// The pinned turns, which may have changed during the run.
+    pub pins: Vec<TurnId>,
     /// Whether nothing is left to do: the inbox is empty, and no worker has a report to send.
     pub is_settled: bool,
 }
@@ -143,7 +145,8 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
     let reports_are_due = view.workers.iter().any(|worker| worker.unreported);
     let is_settled = changes.inbox.is_empty() && !reports_are_due;
     let head = changes.session.head;
-    Ok(changes.finish(RunEnd { turn, head, is_settled }))
+    let pins = view.pins.iter().map(|pin| pin.turn).collect();
+    Ok(changes.finish(RunEnd { turn, head, pins, is_settled }))
 }
 
 /// What goes to the channels. A compaction has no text of an agent.

@@ -322,7 +322,7 @@ impl Needs {
     /// For commands on pinned turns.
     pub const PINS: Needs = Needs { pins: true, ..Self::NOTHING };
     /// For the end of a run.
-    pub const END: Needs = Needs { workers: true, ..Self::RUN };
+    pub const END: Needs = Needs { workers: true, pins: true, ..Self::RUN };
     /// For the end of a run that may seal the open task.
     pub const SEALING_END: Needs = Needs { to_seal: true, ..Self::END };
     /// For the report of a worker to its manager.

@@ -249,7 +249,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Keeps the history with the new turn for the next run.
+    /// Keeps the history with the new turn for the next run, unless the pins have changed since it
+    /// was read.
     fn keep_history(
         &mut self,
         seq: u64,
@@ -259,13 +260,16 @@ impl Runner<'_> {
     ) {
         let Some((head, history)) = self.history.take() else { return };
         let Some(turn) = end.turn.filter(|_| end.head == end.turn) else { return };
-        if head != self.opened_run.head || about.kind == turn::Kind::Compaction {
+        let pins_changed = end.pins.len() != history.pins.len()
+            || !end.pins.iter().all(|pin| history.pins.contains(pin));
+        let is_compaction = about.kind == turn::Kind::Compaction;
+        if head != self.opened_run.head || pins_changed || is_compaction {
             return;
         }
         let mut history = Arc::unwrap_or_clone(history);
         history.turns.push(Arc::new(Turn::new(turn, about, None, messages, body_bytes)));
-        let (histories, now) = (&self.engine.shared(), self.engine.now());
-        histories.histories().put(self.session, seq, end.head, Arc::new(history), now);
+        let (history, now) = (Arc::new(history), self.engine.now());
+        self.engine.shared().histories().put(self.session, seq, end.head, history, now);
     }
 
     async fn pause_after_failure(&self, try_: u32, error: &Error) {

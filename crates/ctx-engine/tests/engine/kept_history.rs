@@ -4,11 +4,11 @@
 use ctx_engine::provider::{End, Failure, FailureClass, Request};
 use ctx_engine::{Branch, Engine, NewMessage};
 use ctx_providers::Scripted;
-use ctx_providers::scripted::Script;
+use ctx_providers::scripted::{Gate, Script};
 use proptest::prelude::*;
 
 use super::context_window::is_summary;
-use crate::harness::{Harness, seen};
+use crate::harness::{Harness, seen, until};
 
 /// What happens to the session `one` between two messages.
 #[derive(Debug, Clone, Copy)]
@@ -25,8 +25,10 @@ enum Between {
     MessageElsewhere,
     /// A message that fails.
     Failure,
-    /// A run of several calls, with a pin during the run.
+    /// A run of several calls.
     ToolRound,
+    /// A turn is pinned or unpinned while a run is open.
+    PinDuringRun(usize),
 }
 
 fn between() -> impl Strategy<Value = Between> {
@@ -41,6 +43,7 @@ fn between() -> impl Strategy<Value = Between> {
         2 => Just(Between::MessageElsewhere),
         1 => Just(Between::Failure),
         1 => Just(Between::ToolRound),
+        2 => (0..6_usize).prop_map(Between::PinDuringRun),
     ]
 }
 
@@ -98,7 +101,28 @@ async fn apply(bench: &Harness, other: &Engine, step: Between, n: usize) {
             bench.provider.push(Script::new().call("c1", "no_such_tool", serde_json::json!({})));
             bench.say("one", "with a tool").await;
         }
+        Between::PinDuringRun(back) => pin_during_run(bench, back).await,
     }
+}
+
+/// Pins a turn during a run, or unpins it.
+async fn pin_during_run(bench: &Harness, back: usize) {
+    let Some(turn) = turn(bench, back).await else { return };
+    let (gate, before) = (Gate::new(), bench.provider.requests().len());
+    bench.provider.push(Script::new().gate(&gate).say("ok"));
+    bench.send("one", "gated").await;
+    until("the run is open", async || bench.provider.requests().len() > before).await;
+    let contexts = bench.engine.contexts();
+    if contexts.unpin("one", turn).await.is_err() {
+        let _ = contexts.pin("one", turn).await;
+    }
+    gate.open();
+    bench.settled("one").await;
+}
+
+#[tokio::test]
+async fn a_turn_that_is_pinned_during_a_run_is_in_the_next_request() {
+    check(&[Between::Nothing, Between::Compact, Between::Nothing, Between::PinDuringRun(5)]).await;
 }
 
 async fn check(steps: &[Between]) {
