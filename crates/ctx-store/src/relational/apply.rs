@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use ctx_core::decide::{Change, CommitRecord, Event, StepRecord, activity};
-use ctx_core::id::{BlobId, ObjectId, SessionId, StepId, TaskId, TurnId};
+use ctx_core::id::{BlobId, ObjectId, RunId, SessionId, StepId, TaskId, TurnId};
 use ctx_core::message::Part;
 use ctx_core::object::Kind;
 use ctx_core::session::{self, Session};
@@ -72,6 +72,7 @@ struct SessionState {
     seq: u64,
     last_event: Option<i64>,
     last_move: Option<i64>,
+    last_run: Option<RunId>,
     /// The turn that was added last, and its row.
     stored_turn: Option<(TurnId, i64)>,
 }
@@ -89,6 +90,7 @@ impl SessionState {
             seq: found.session.seq,
             last_event: found.last_event,
             last_move: found.last_move,
+            last_run: found.last_run,
             stored_turn: None,
         }
     }
@@ -105,6 +107,7 @@ impl SessionState {
             seq: 0,
             last_event: None,
             last_move: None,
+            last_run: None,
             stored_turn: None,
         }
     }
@@ -197,13 +200,19 @@ impl<'b> Writer<'_, 'b> {
                 conversation_rows::put_item(self.tx, session, item)
             }
             Change::RemoveItem(id) => conversation_rows::delete_item(self.tx, session, *id),
-            Change::PutRun(run) => conversation_rows::put_run(self.tx, session, run),
+            Change::PutRun(run) => {
+                let newest = self.session()?.last_run.replace(run.id);
+                conversation_rows::put_run(self.tx, session, run, newest)
+            }
             Change::AppendDrafts(entries) => {
                 conversation_rows::append_drafts(self.tx, session, entries)
             }
             Change::ClearDrafts => conversation_rows::clear_drafts(self.tx, session),
             Change::PutSuspension(suspension) => {
-                conversation_rows::put_suspension(self.tx, session, suspension)
+                let run = self.session()?.last_run;
+                let run =
+                    run.ok_or_else(|| Error::Internal("a suspension without a run".to_owned()))?;
+                conversation_rows::put_suspension(self.tx, session, run, suspension)
             }
             Change::ConsumeSuspension { id, answer } => {
                 conversation_rows::consume_suspension(self.tx, *id, answer.as_ref(), now)
@@ -404,11 +413,9 @@ impl<'b> Writer<'_, 'b> {
             updated_at: now,
             last_activity_at: active_at,
             last_move: session.last_move,
+            last_run: session.last_run,
         };
-        match self.put {
-            Some(put) => session_rows::update(self.tx, session.row, put, &progress)?,
-            None => session_rows::update_progress(self.tx, session.row, &progress)?,
-        }
+        session_rows::update(self.tx, session.row, self.put, &progress)?;
         Ok(Some(Applied { session: id, seq, feed_row }))
     }
 }

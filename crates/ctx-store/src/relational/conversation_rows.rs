@@ -83,7 +83,13 @@ fn item(row: Row<'_>) -> Result<Item, Error> {
 
 // ---- runs ----
 
-pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Error> {
+/// Inserts or updates a run. `newest` is the session's newest run; a new one is linked to it.
+pub(crate) fn put_run(
+    tx: &mut dyn Tx,
+    session: i64,
+    run: &Run,
+    newest: Option<RunId>,
+) -> Result<(), Error> {
     let tools = if run.tools.is_empty() { None } else { Some(to_json(&run.tools)?) };
     let deferred = if run.deferred.is_empty() { None } else { Some(to_json(&run.deferred)?) };
     let rights = &run.tool_rights;
@@ -92,9 +98,9 @@ pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Er
     tx.execute(
         "INSERT INTO runs(run_id, session, fence, phase, provider_id, model, can_steer, cancel,
              tools, task_effect, turn_started_at, started_at, ended_at, outcome, deferred,
-             recoveries, tool_rights, replies)
+             recoveries, tool_rights, replies, prev)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-             ?16, ?17, ?18)
+             ?16, ?17, ?18, ?19)
          ON CONFLICT(run_id) DO UPDATE
          SET phase = ?4, can_steer = ?7, cancel = ?8, ended_at = ?13, outcome = ?14,
              deferred = ?15, replies = ?18",
@@ -117,6 +123,7 @@ pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Er
             run.recoveries,
             tool_rights.as_ref(),
             replies.as_ref(),
+            newest.map(|newest| newest.to_string()).as_ref(),
         ],
     )?;
     Ok(())
@@ -143,8 +150,7 @@ pub(crate) fn newest_runs(db: &dyn Db, sessions: &[i64]) -> Result<Vec<(i64, Run
     db.rows(
         select_run!(
             "r.session",
-            "FROM runs r WHERE r.session IN LIST(?1)
-               AND r.id = (SELECT MAX(n.id) FROM runs n WHERE n.session = r.session)"
+            "FROM sessions s JOIN runs r ON r.run_id = s.last_run WHERE s.row IN LIST(?1)"
         ),
         args![sessions],
         |row| Ok((row.get(0)?, run(row)?)),
@@ -236,18 +242,20 @@ pub(crate) fn drafts(db: &dyn Db, session: i64) -> Result<Vec<draft::Entry>, Err
 // ---- suspensions
 // ---------------------------------------------------------------------------------
 
-/// Inserts a suspension of the newest run, which is the one that is being suspended.
+/// Inserts a suspension of a run.
 pub(crate) fn put_suspension(
     tx: &mut dyn Tx,
     session: i64,
+    run: RunId,
     suspension: &Suspension,
 ) -> Result<(), Error> {
     tx.execute(
         "INSERT INTO suspensions(id, session, run, awaited, created_at)
-         VALUES (?1, ?2, (SELECT MAX(id) FROM runs WHERE session = ?2), ?3, ?4)",
+         VALUES (?1, ?2, ?3, ?4, ?5)",
         args![
             &suspension.id.to_string(),
             session,
+            &run.to_string(),
             &to_json(&suspension.awaited)?,
             suspension.created_at,
         ],
@@ -296,7 +304,7 @@ pub(crate) fn answered(db: &dyn Db, session: i64) -> Result<Vec<(Suspension, Ans
     db.rows(
         "SELECT session, id, awaited, created_at, answer FROM suspensions
          WHERE session = ?1 AND answer IS NOT NULL
-           AND run = (SELECT MAX(id) FROM runs WHERE session = ?1)
+           AND run = (SELECT last_run FROM sessions WHERE row = ?1)
          ORDER BY id",
         args![session],
         |row| Ok((suspension(row)?, from_json("an answer", row.get(4)?)?)),

@@ -1,6 +1,6 @@
 //! Rows of `sessions`, `session_aliases` and `session_history`.
 
-use ctx_core::id::{NodeId, SessionId, TurnId};
+use ctx_core::id::{NodeId, RunId, SessionId, TurnId};
 use ctx_core::session::{self, Parent, Routing, Session};
 use ctx_core::time::Timestamp;
 use ctx_core::worker::WorkerState;
@@ -18,6 +18,7 @@ pub(crate) struct SessionRow {
     pub(crate) prompt: Option<String>,
     pub(crate) last_event: Option<i64>,
     pub(crate) last_move: Option<i64>,
+    pub(crate) last_run: Option<RunId>,
     pub(crate) session: Session,
 }
 
@@ -30,7 +31,7 @@ macro_rules! select_session {
                     s.pending_prompt, s.last_event, s.options, s.delivery, s.track_tasks, s.owner,
                     s.parent_session_label, s.parent_turn_id, s.spawn_tool_call_id, s.unreported,
                     s.routing_key, s.entity, s.policy, s.merged_into, s.tool_rights,
-                    s.envelope, s.last_move
+                    s.envelope, s.last_move, s.last_run
              FROM sessions s LEFT JOIN turns h ON h.id = s.head WHERE ",
             $condition
         )
@@ -88,6 +89,10 @@ fn session_row(row: Row<'_>) -> Result<SessionRow, Error> {
         prompt: row.get(21)?,
         last_event: row.get(22)?,
         last_move: row.get(37)?,
+        last_run: row
+            .get::<Option<&str>>(38)?
+            .map(|run| from_id("a session's run", run))
+            .transpose()?,
         session,
     })
 }
@@ -336,75 +341,78 @@ pub(crate) struct Progress<'a> {
     pub(crate) updated_at: Timestamp,
     pub(crate) last_activity_at: Timestamp,
     pub(crate) last_move: Option<i64>,
+    pub(crate) last_run: Option<RunId>,
 }
 
-pub(crate) fn update_progress(tx: &mut dyn Tx, row: i64, to: &Progress<'_>) -> Result<(), Error> {
-    tx.execute(
-        "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5,
-             seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9, last_move = ?10
-         WHERE row = ?1",
-        args![
-            row,
-            to.head,
-            to.turn_count,
-            to.task,
-            to.prompt,
-            to.seq,
-            to.last_event,
-            to.updated_at,
-            to.last_activity_at,
-            to.last_move,
-        ],
-    )?;
-    Ok(())
+macro_rules! update_session {
+    ($more:literal) => {
+        concat!(
+            "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5,
+               seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9, last_move = ?10,
+               last_run = ?11",
+            $more,
+            " WHERE row = ?1"
+        )
+    };
 }
 
-/// Writes also the columns that the conversation changes, except the label. One statement instead
-/// of two: each encodes the whole row.
+/// Writes the progress of a session and, if the batch changes them, also the columns of the
+/// conversation except the label. One statement instead of two: each encodes the whole row.
 pub(crate) fn update(
     tx: &mut dyn Tx,
     row: i64,
-    session: &Session,
+    session: Option<&Session>,
     to: &Progress<'_>,
 ) -> Result<(), Error> {
+    let last_run = to.last_run.map(|run| run.to_string());
+    let progress = [
+        row.into(),
+        to.head.into(),
+        to.turn_count.into(),
+        to.task.into(),
+        to.prompt.into(),
+        to.seq.into(),
+        to.last_event.into(),
+        to.updated_at.into(),
+        to.last_activity_at.into(),
+        to.last_move.into(),
+        last_run.as_ref().into(),
+    ];
+    let Some(session) = session else {
+        tx.execute(update_session!(""), &progress)?;
+        return Ok(());
+    };
     let options = if session.options.is_empty() { None } else { Some(to_json(&session.options)?) };
     let rights = &session.tool_rights;
     let tool_rights = if rights.is_empty() { None } else { Some(to_json(rights)?) };
+    let (status, state) = (to_name(&session.status)?, to_name(&session.state)?);
+    let delivery = to_name(&session.delivery)?;
+    let owner = session.owner.map(|node| node.to_string());
+    let envelope = session.envelope.as_ref().map(to_json).transpose()?;
+    let conversation = args![
+        session.title.as_ref(),
+        session.working_dir.as_ref(),
+        &status,
+        &state,
+        session.persona.as_ref(),
+        session.provider_id.as_ref(),
+        session.model.as_ref(),
+        options.as_ref(),
+        &delivery,
+        session.track_tasks,
+        owner.as_ref(),
+        session.fence,
+        session.unreported,
+        tool_rights.as_ref(),
+        envelope.as_ref(),
+    ];
     tx.execute(
-        "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5,
-             seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9,
-             title = ?10, working_dir = ?11, status = ?12, state = ?13, persona = ?14,
-             provider_id = ?15, model = ?16, options = ?17, delivery = ?18, track_tasks = ?19,
-             owner = ?20, fence = ?21, unreported = ?22, tool_rights = ?23, envelope = ?24,
-             last_move = ?25
-         WHERE row = ?1",
-        args![
-            row,
-            to.head,
-            to.turn_count,
-            to.task,
-            to.prompt,
-            to.seq,
-            to.last_event,
-            to.updated_at,
-            to.last_activity_at,
-            session.title.as_ref(),
-            session.working_dir.as_ref(),
-            &to_name(&session.status)?,
-            &to_name(&session.state)?,
-            session.persona.as_ref(),
-            session.provider_id.as_ref(),
-            session.model.as_ref(),
-            options.as_ref(),
-            &to_name(&session.delivery)?,
-            session.track_tasks,
-            session.owner.map(|node| node.to_string()).as_ref(),
-            session.fence,
-            session.unreported,
-            tool_rights.as_ref(),
-            session.envelope.as_ref().map(to_json).transpose()?.as_ref(),
-            to.last_move,
-        ],
+        update_session!(
+            ", title = ?12, working_dir = ?13, status = ?14, state = ?15, persona = ?16,
+               provider_id = ?17, model = ?18, options = ?19, delivery = ?20, track_tasks = ?21,
+               owner = ?22, fence = ?23, unreported = ?24, tool_rights = ?25, envelope = ?26"
+        ),
+        &[progress.as_slice(), conversation].concat(),
     )?;
     Ok(())
 }
@@ -499,7 +507,12 @@ pub(crate) fn delete(tx: &mut dyn Tx, row: i64, id: &str, now: Timestamp) -> Res
         "DELETE FROM session_aliases
          WHERE session_label = (SELECT label FROM sessions WHERE row = ?1)",
         "DELETE FROM inbox WHERE session = ?1",
-        "DELETE FROM runs WHERE session = ?1",
+        "DELETE FROM runs WHERE run_id IN (
+           WITH RECURSIVE linked(run_id, prev) AS (
+             SELECT run_id, prev FROM runs
+             WHERE run_id = (SELECT last_run FROM sessions WHERE row = ?1)
+             UNION ALL SELECT r.run_id, r.prev FROM runs r JOIN linked ON r.run_id = linked.prev)
+           SELECT run_id FROM linked)",
         "DELETE FROM drafts WHERE session = ?1",
         "DELETE FROM suspensions WHERE session = ?1",
         "DELETE FROM session_history WHERE id IN (

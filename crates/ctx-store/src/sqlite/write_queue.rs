@@ -12,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use crate::Error;
@@ -104,8 +105,10 @@ impl WriteQueue {
             }
             jobs.push_back(Job { ticket: waiter.ticket, write, answer });
         }
-        // Lets other tasks queue their writes, so that they share the transaction.
-        tokio::task::yield_now().await;
+        if self.is_grouping_likely() {
+            // Lets other tasks queue their writes, so that they share the transaction.
+            tokio::task::yield_now().await;
+        }
         // A caller that has its answer does not lead: its group would be nearly empty.
         if let Ok(outcome) = answered.try_recv() {
             return outcome;
@@ -115,6 +118,13 @@ impl WriteQueue {
             tokio::task::spawn_blocking(move || while queue.lead(usize::MAX) == Queued::More {});
         }
         answered.await.map_err(|_| Error::Internal("a write was given no answer".to_owned()))?
+    }
+
+    /// Whether other tasks may queue writes before this one runs. With one thread they can do so only
+    /// now; with several, a single write is not delayed.
+    fn is_grouping_likely(&self) -> bool {
+        self.unanswered.load(Ordering::Relaxed) > 1
+            || Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread
     }
 
     /// Runs queued writes in at most `groups` groups, unless another caller leads.

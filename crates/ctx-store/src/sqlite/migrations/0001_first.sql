@@ -30,7 +30,7 @@ CREATE TABLE sessions (
     title TEXT, project TEXT NOT NULL, working_dir TEXT,
     status TEXT NOT NULL CHECK (status = 'active' OR status = 'suspended' OR status = 'archived' OR status = 'error'),
     state TEXT NOT NULL CHECK (state = 'idle' OR state = 'running' OR state = 'suspended'),
-    head INTEGER REFERENCES turns(id), turn_count INTEGER NOT NULL DEFAULT 0, last_move INTEGER,
+    head INTEGER REFERENCES turns(id), turn_count INTEGER NOT NULL DEFAULT 0, last_move INTEGER, last_run TEXT,
     -- The turn that a fork or an import started from. All later turns of its history were made in the session.
     base INTEGER REFERENCES turns(id),
     persona TEXT, provider_id TEXT, model TEXT, origin TEXT NOT NULL, options TEXT,
@@ -123,21 +123,21 @@ CREATE TABLE inbox (
     state TEXT NOT NULL CHECK (state = 'waiting' OR state = 'taken' OR state = 'steering' OR state = 'held' OR state = 'dropped'), enqueued_at INTEGER NOT NULL,
     PRIMARY KEY (session, message_id)) WITHOUT ROWID;
 
--- If a run of a session is open, it is the newest one.
+-- If a run of a session is open, it is the newest one. The runs of a session are linked from `sessions.last_run`
+-- by `prev`: no index is written with each run.
 CREATE TABLE runs (
-    id INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, fence INTEGER NOT NULL,
+    run_id TEXT PRIMARY KEY, session INTEGER NOT NULL, prev TEXT, fence INTEGER NOT NULL,
     phase TEXT NOT NULL, provider_id TEXT NOT NULL, model TEXT, can_steer INTEGER NOT NULL, cancel TEXT, tools TEXT,
     task_effect TEXT NOT NULL, deferred TEXT, turn_started_at INTEGER NOT NULL, started_at INTEGER NOT NULL, ended_at INTEGER,
-    outcome TEXT, recoveries INTEGER NOT NULL DEFAULT 0, tool_rights TEXT, replies TEXT);
-CREATE INDEX runs_by_session ON runs(session);
+    outcome TEXT, recoveries INTEGER NOT NULL DEFAULT 0, tool_rights TEXT, replies TEXT) WITHOUT ROWID;
 
 -- Entries of the open turn of a session, in order. One page is written for each addition.
 CREATE TABLE drafts (
     session INTEGER NOT NULL, id INTEGER NOT NULL, entry TEXT NOT NULL, PRIMARY KEY (session, id)) WITHOUT ROWID;
 
--- `run` is the row of the run that was suspended: its answers go to the run that continues it, and to no later one.
+-- `run` is the run that was suspended: its answers go to the run that continues it, and to no later one.
 CREATE TABLE suspensions (
-    id TEXT PRIMARY KEY, session INTEGER NOT NULL, run INTEGER NOT NULL, awaited TEXT NOT NULL,
+    id TEXT PRIMARY KEY, session INTEGER NOT NULL, run TEXT NOT NULL, awaited TEXT NOT NULL,
     created_at INTEGER NOT NULL, consumed_at INTEGER, answer TEXT) WITHOUT ROWID;
 CREATE INDEX suspensions_by_session ON suspensions(session);
 
