@@ -28,11 +28,11 @@ impl Engine {
     }
 
     /// Hands an opened run to the session's actor, which carries it out.
-    pub(crate) fn start_run(&self, session: SessionId, opened_run: OpenedRun) {
+    pub(crate) fn start_run(&self, session: SessionId, opened_run: Box<OpenedRun>) {
         self.wake_with(session, Some(opened_run));
     }
 
-    fn wake_with(&self, session: SessionId, opened_run: Option<OpenedRun>) {
+    fn wake_with(&self, session: SessionId, opened_run: Option<Box<OpenedRun>>) {
         if let Some(actor) = self.shared().wake(session, opened_run) {
             let engine = self.clone();
             tokio::spawn(async move { run_actor(engine, session, actor).await });
@@ -69,7 +69,7 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
                 failures = 0;
                 match delivered {
                     Delivered::Run(opened_run) => {
-                        settled = run(&engine, session, *opened_run, &actor).await;
+                        settled = run(&engine, session, opened_run, &actor).await;
                         continue;
                     }
                     Delivered::NotBefore(until) => {
@@ -97,7 +97,7 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
             }
         }
         // Reports of workers wait while the session runs.
-        if !settled && let Err(error) = engine.collect_reports(session).await {
+        if !settled && let Err(error) = Box::pin(engine.collect_reports(session)).await {
             tracing::warn!(%session, %error, "reports of workers are sent later");
         }
         if settled {
@@ -114,7 +114,7 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
 async fn run(
     engine: &Engine,
     session: SessionId,
-    opened_run: OpenedRun,
+    opened_run: Box<OpenedRun>,
     actor: &Arc<Actor>,
 ) -> bool {
     let run = opened_run.run.id;

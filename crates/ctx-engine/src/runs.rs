@@ -196,7 +196,7 @@ impl Engine {
         &self,
         target: Target,
         needs: Needs,
-        rule: impl Fn(&SessionView, &Invocation) -> Decided<Option<OpenedRun>> + Send + 'static,
+        rule: impl Fn(&SessionView, &Invocation) -> Decided<Option<Box<OpenedRun>>> + Send + 'static,
     ) -> Result<Option<Run>, Error> {
         let engine = self.clone();
         to_completion(async move {

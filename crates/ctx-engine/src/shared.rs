@@ -139,7 +139,7 @@ pub(crate) struct Actor {
     /// Notified when the inbox is to be looked at.
     pub(crate) wake: Notify,
     woken: AtomicBool,
-    opened_run: Mutex<Option<OpenedRun>>,
+    opened_run: Mutex<Option<Box<OpenedRun>>>,
     /// Notified when the open run should read its row again.
     pub(crate) recheck: Notify,
     /// Set when the lease was lost: the open run no longer belongs to this process.
@@ -166,7 +166,7 @@ impl Actor {
         self.woken.swap(false, Ordering::AcqRel)
     }
 
-    pub(crate) fn take_opened(&self) -> Option<OpenedRun> {
+    pub(crate) fn take_opened(&self) -> Option<Box<OpenedRun>> {
         self.opened_run.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -260,7 +260,7 @@ impl Shared {
     pub(crate) fn wake(
         &self,
         session: SessionId,
-        opened_run: Option<OpenedRun>,
+        opened_run: Option<Box<OpenedRun>>,
     ) -> Option<Arc<Actor>> {
         let mut actors = self.actors();
         let (actor, is_new) = match actors.get(&session) {

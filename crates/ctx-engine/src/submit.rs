@@ -349,9 +349,13 @@ impl Engine {
     /// Hands an accepted message over: its run to the session's actor, or a notification to the
     /// actor that runs the session.
     pub(crate) async fn hand_over(&self, session: SessionId, accepted: Accepted) {
-        let Accepted { admission, state, opened_run, .. } = accepted;
+        let Accepted { admission, state, delivery_block, opened_run, .. } = accepted;
         if let Some(opened_run) = opened_run {
             return self.start_run(session, opened_run);
+        }
+        if state == Activity::Idle && delivery_block.is_some() {
+            // The message waits until the session changes, which wakes the actor.
+            return;
         }
         let here = self.shared().is_awake(session);
         match admission {
@@ -365,7 +369,7 @@ impl Engine {
         // The message is accepted in any case; the next sweep tries again.
         if !here
             && state == Activity::Running
-            && let Err(error) = self.runs().end_orphaned(session).await
+            && let Err(error) = Box::pin(self.runs().end_orphaned(session)).await
         {
             tracing::warn!(%session, %error, "the session's process could not be checked");
         }

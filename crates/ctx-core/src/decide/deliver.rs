@@ -80,7 +80,7 @@ pub fn deliver(
 
 fn delivered(mut changes: SessionChanges<'_>) -> Decision<Delivered> {
     let reply = match changes.opened_run.take() {
-        Some(opened_run) => Delivered::Run(Box::new(opened_run)),
+        Some(opened_run) => Delivered::Run(opened_run),
         None if changes.turn.is_some() => Delivered::Notice,
         None => Delivered::Asked,
     };

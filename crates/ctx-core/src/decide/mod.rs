@@ -441,6 +441,8 @@ pub struct Accepted {
     pub position: Option<usize>,
     /// The session's state after this message.
     pub state: Activity,
+    /// What keeps the inbox from being delivered after this message.
+    pub delivery_block: Option<DeliveryBlock>,
     /// Its classification; none where it is not classified, or not yet.
     pub intent: Option<Intent>,
     /// How the message was admitted.
@@ -448,7 +450,7 @@ pub struct Accepted {
     /// The prompt that is open now.
     pub prompt: Option<Prompt>,
     /// The run that was opened with it; the caller has to carry it out.
-    pub opened_run: Option<OpenedRun>,
+    pub opened_run: Option<Box<OpenedRun>>,
 }
 
 /// A run that was opened and has to be carried out.

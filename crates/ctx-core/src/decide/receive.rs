@@ -11,6 +11,7 @@ use crate::routing::{Found, Routed};
 use crate::session::{self, Routing};
 use crate::suspension::{Answer, Kind};
 
+use super::delivery::delivery_block;
 use super::resume::answer_suspension;
 use super::session_changes::{RunHost, SessionChanges};
 use super::submit::accept_message;
@@ -161,6 +162,7 @@ fn answer(
         message_id: receive.submit.message_id,
         position: None,
         state: changes.session.state,
+        delivery_block: delivery_block(&changes.session, changes.tasks.prompt()),
         intent: None,
         admission: Admission::Steer,
         prompt: None,

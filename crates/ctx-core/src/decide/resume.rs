@@ -33,7 +33,7 @@ pub fn resume(
     answer: &Answer,
     run_host: &RunHost,
     invocation: &Invocation,
-) -> Decided<Option<OpenedRun>> {
+) -> Decided<Option<Box<OpenedRun>>> {
     let Some(suspension) = view.suspensions.iter().find(|suspension| suspension.id == id) else {
         return Err(if view.suspension_consumed {
             Refusal::SuspensionConsumed
@@ -190,7 +190,7 @@ pub fn answer_session_prompt(
     run_host: &RunHost,
     settings: &Settings,
     invocation: &Invocation,
-) -> Decided<Option<OpenedRun>> {
+) -> Decided<Option<Box<OpenedRun>>> {
     if view.session.status == Status::Error {
         return Err(Refusal::SessionDamaged);
     }

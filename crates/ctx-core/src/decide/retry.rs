@@ -55,7 +55,7 @@ pub fn retry(
     items: &[Item],
     run_host: &RunHost,
     invocation: &Invocation,
-) -> Decided<OpenedRun> {
+) -> Decided<Box<OpenedRun>> {
     must_be_idle(view)?;
     if view.session.status == Status::Error {
         return Err(Refusal::SessionDamaged);

@@ -63,7 +63,7 @@ pub(super) struct SessionChanges<'a> {
     pub(super) session: Session,
     pub(super) run: Option<Run>,
     pub(super) inbox: Vec<Item>,
-    pub(super) opened_run: Option<OpenedRun>,
+    pub(super) opened_run: Option<Box<OpenedRun>>,
     pub(super) turn: Option<TurnId>,
     objects: Vec<Named>,
 }
@@ -395,7 +395,7 @@ impl<'a> SessionChanges<'a> {
                 .filter(|title| !title.is_empty());
         }
         self.push(Change::PutRun(Box::new(run.clone())));
-        self.opened_run = Some(OpenedRun {
+        self.opened_run = Some(Box::new(OpenedRun {
             run: run.clone(),
             session: self.session.clone(),
             entity_sessions: self.view().entity_sessions.clone(),
@@ -403,7 +403,7 @@ impl<'a> SessionChanges<'a> {
             head: self.session.head,
             drafts,
             resumes,
-        });
+        }));
         self.run = Some(run);
     }
 

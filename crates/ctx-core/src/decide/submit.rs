@@ -428,6 +428,7 @@ fn accepted(
         message_id: item.message_id,
         position,
         state: changes.session.state,
+        delivery_block: delivery_block(&changes.session, changes.tasks.prompt()),
         intent: item.intent,
         admission,
         prompt: changes.tasks.prompt().cloned(),

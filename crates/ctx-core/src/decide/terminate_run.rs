@@ -53,7 +53,7 @@ pub fn recover_run(
     run: RunId,
     run_host: &RunHost,
     invocation: &Invocation,
-) -> Decided<Option<OpenedRun>> {
+) -> Decided<Option<Box<OpenedRun>>> {
     let mut changes = SessionChanges::new(view, invocation);
     match changes.run.clone().filter(|open| open.id == run) {
         Some(open) if runs_again(view, &open, &run_host.catalog) => {
@@ -169,7 +169,7 @@ mod tests {
         (model, run)
     }
 
-    fn recovered(model: &mut Model, run: &Run) -> Option<OpenedRun> {
+    fn recovered(model: &mut Model, run: &Run) -> Option<Box<OpenedRun>> {
         let decision = recover_run(&model.view, run.id, &run_host(true), &model.invocation());
         let decision = decision.expect("it ends");
         let reply = decision.reply.clone();

@@ -77,7 +77,7 @@ impl Runner<'_> {
         let mut assembled = self.assembled(session, about).await?;
         if assembled.is_full(window(about)) {
             let request_for = CompactionRequest { trigger: Trigger::ContextLimit, focus: None };
-            match self.shorten(session, about, &assembled, request_for, actor).await? {
+            match Box::pin(self.shorten(session, about, &assembled, request_for, actor)).await? {
                 CompactionResult::Done => assembled = self.assembled(session, about).await?,
                 CompactionResult::Nothing => {}
                 CompactionResult::Stopped => return Ok(None),

@@ -51,7 +51,7 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) struct Runner<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) session: SessionId,
-    pub(crate) opened_run: OpenedRun,
+    pub(crate) opened_run: Box<OpenedRun>,
     /// Whether the session's row was read again since the run was opened.
     pub(crate) row_was_read: bool,
     /// The history up to a head, if it was read or is known from the last run.
@@ -114,7 +114,7 @@ pub(crate) struct UnshownText {
 pub(crate) async fn run(
     engine: &Engine,
     session: SessionId,
-    opened_run: OpenedRun,
+    opened_run: Box<OpenedRun>,
     actor: &Arc<Actor>,
 ) -> RunResult {
     let draft = Draft::of(opened_run.drafts.iter().cloned());
@@ -161,7 +161,7 @@ pub(crate) async fn run(
     engine.shared().feed.end(session);
     if runner.worker
         && runner.ended
-        && let Err(error) = engine.report(session).await
+        && let Err(error) = Box::pin(engine.report(session)).await
     {
         tracing::warn!(%session, %error, "the report about a worker is sent later");
     }
@@ -206,7 +206,7 @@ impl Runner<'_> {
             ));
         };
         if let Some(command) = self.compact_command(&provider.about()) {
-            return self.compact_by_hand(&provider, command, actor).await;
+            return Box::pin(self.compact_by_hand(&provider, command, actor)).await;
         }
         let mut tries = 0;
         for _ in 0..ROUNDS_MAX {
@@ -232,7 +232,7 @@ impl Runner<'_> {
                     if failure.class == FailureClass::Overflow && !self.overflowed =>
                 {
                     self.overflowed = true;
-                    match self.compact_after_overflow(&provider, actor).await {
+                    match Box::pin(self.compact_after_overflow(&provider, actor)).await {
                         Ok(CompactionResult::Done) => {}
                         Ok(CompactionResult::Nothing) => return self.fail(failure),
                         Ok(CompactionResult::Stopped) => return self.stopped(),
@@ -270,7 +270,7 @@ impl Runner<'_> {
                     if open.is_empty() || stop == Stop::Refused {
                         return self.done(stop);
                     }
-                    match self.answer_calls(open, actor).await {
+                    match Box::pin(self.answer_calls(open, actor)).await {
                         Ok(_) if self.run_lost || self.cancel.is_some() => return self.stopped(),
                         Ok(waiting) if waiting.is_empty() => {}
                         Ok(waiting) => return Ending::Wait(vec![awaiting(waiting)]),

@@ -39,7 +39,7 @@ fn from(channel: &str, sender: &str) -> Submit {
 }
 
 /// A message from a channel, and its run.
-async fn ask(writer: &SessionWriter, channel: &str, sender: &str, ms: i64) -> OpenedRun {
+async fn ask(writer: &SessionWriter, channel: &str, sender: &str, ms: i64) -> Box<OpenedRun> {
     let accepted = writer.submit(from(channel, sender), ms).await.expect("accepted");
     accepted.reply.opened_run.expect("a run")
 }

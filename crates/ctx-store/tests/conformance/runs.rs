@@ -331,7 +331,7 @@ pub(crate) async fn a_retry_runs_the_last_message_under_its_parent(backend: &imp
         })
         .await
         .expect("retried");
-    let opened: OpenedRun = retried.reply;
+    let opened: Box<OpenedRun> = retried.reply;
     assert_eq!((opened.head, writer.session().await.head), (Some(first), Some(first)));
     let better = writer.end_run(&opened, "a better answer", 5).await;
     let tree = store.tree(writer.id().await, 9).await.expect("a tree");

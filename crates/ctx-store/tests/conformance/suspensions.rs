@@ -19,7 +19,7 @@ use crate::harness::{
 };
 
 /// A session that waits for a tool's result and for a permission.
-async fn waiting_for_two(store: &StoreHandle) -> (SessionWriter, OpenedRun, Vec<Suspension>) {
+async fn waiting_for_two(store: &StoreHandle) -> (SessionWriter, Box<OpenedRun>, Vec<Suspension>) {
     let writer = SessionWriter::create(store, "main", 0).await;
     let opened = writer.open_run("hello", 1).await;
     let awaited = vec![awaited_calls(&["a", "b"]), awaited_choice(Kind::Permission, "Really?")];

@@ -214,7 +214,7 @@ impl SessionWriter {
     }
 
     /// Opens a run with a message to an idle session.
-    pub(crate) async fn open_run(&self, text: &str, ms: i64) -> OpenedRun {
+    pub(crate) async fn open_run(&self, text: &str, ms: i64) -> Box<OpenedRun> {
         self.send(submission(text), ms).await.opened_run.expect("an opened run")
     }
 
@@ -223,9 +223,9 @@ impl SessionWriter {
     }
 
     /// Delivers the next message, which opens a run.
-    pub(crate) async fn deliver_run(&self, ms: i64) -> OpenedRun {
+    pub(crate) async fn deliver_run(&self, ms: i64) -> Box<OpenedRun> {
         match self.deliver(ms).await.expect("a decision").reply {
-            Delivered::Run(opened) => *opened,
+            Delivered::Run(opened) => opened,
             other => panic!("no run was opened: {other:?}"),
         }
     }
@@ -281,7 +281,7 @@ impl SessionWriter {
         suspension: SuspensionId,
         answer: Answer,
         ms: i64,
-    ) -> Result<Written<Option<OpenedRun>>, Error> {
+    ) -> Result<Written<Option<Box<OpenedRun>>>, Error> {
         let needs = Needs { suspension: Some(suspension), drafts: Drafts::Always, ..EVERYTHING };
         let rule = move |view: Option<&SessionView>, invocation: &Invocation| {
             let view = view.ok_or(ctx_core::refusal::Refusal::NoSession)?;
