@@ -32,11 +32,11 @@ impl Command {
     pub fn of(text: &str) -> Option<Self> {
         let text = text.trim();
         let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        let argument = Some(rest.trim()).filter(|rest| !rest.is_empty()).map(str::to_owned);
+        let argument = || Some(rest.trim()).filter(|rest| !rest.is_empty()).map(str::to_owned);
         match word {
-            "/done" => Some(Self::Done { message: argument }),
-            "/abandon" => Some(Self::Abandon { reason: argument }),
-            "/help" if argument.is_none() => Some(Self::Help),
+            "/done" => Some(Self::Done { message: argument() }),
+            "/abandon" => Some(Self::Abandon { reason: argument() }),
+            "/help" if argument().is_none() => Some(Self::Help),
             _ => None,
         }
     }

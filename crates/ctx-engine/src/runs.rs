@@ -192,12 +192,15 @@ impl Engine {
     }
 
     /// Executes a rule that may open a run, and hands the run to the session's actor.
-    pub(crate) async fn open_run(
+    pub(crate) async fn open_run<F>(
         &self,
         target: Target,
         needs: Needs,
-        rule: impl Fn(&SessionView, &Invocation) -> Decided<Option<Box<OpenedRun>>> + Send + 'static,
-    ) -> Result<Option<Run>, Error> {
+        rule: F,
+    ) -> Result<Option<Run>, Error>
+    where
+        F: Fn(&SessionView, &Invocation) -> Decided<Option<Box<OpenedRun>>> + Send + 'static,
+    {
         let engine = self.clone();
         to_completion(async move {
             let written = engine.decide(target, needs, Vec::new(), rule).await?;

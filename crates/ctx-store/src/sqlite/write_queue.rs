@@ -120,8 +120,8 @@ impl WriteQueue {
         answered.await.map_err(|_| Error::Internal("a write was given no answer".to_owned()))?
     }
 
-    /// Whether other tasks may queue writes before this one runs. With one thread they can do so only
-    /// now; with several, a single write is not delayed.
+    /// Whether other tasks may queue writes before this one runs. With one thread they can do so
+    /// only now; with several, a single write is not delayed.
     fn is_grouping_likely(&self) -> bool {
         self.unanswered.load(Ordering::Relaxed) > 1
             || Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread

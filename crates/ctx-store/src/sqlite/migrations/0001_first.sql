@@ -122,6 +122,7 @@ CREATE TABLE inbox (
     mode TEXT NOT NULL, source TEXT NOT NULL, content TEXT NOT NULL, intent TEXT, overrides TEXT,
     state TEXT NOT NULL CHECK (state = 'waiting' OR state = 'taken' OR state = 'steering' OR state = 'held' OR state = 'dropped'), enqueued_at INTEGER NOT NULL,
     PRIMARY KEY (session, message_id)) WITHOUT ROWID;
+CREATE INDEX inbox_dropped ON inbox(enqueued_at) WHERE state = 'dropped';
 
 -- If a run of a session is open, it is the newest one. The runs of a session are linked from `sessions.last_run`
 -- by `prev`: no index is written with each run.
@@ -158,6 +159,7 @@ CREATE UNIQUE INDEX agent_sessions_once ON agent_sessions(provider_id, host, age
 CREATE TABLE idempotency (
     scope TEXT NOT NULL, key TEXT NOT NULL, request_hash BLOB NOT NULL, answer TEXT, created_at INTEGER NOT NULL,
     PRIMARY KEY (scope, key)) WITHOUT ROWID;
+CREATE INDEX idempotency_by_age ON idempotency(created_at);
 
 -- Identities --------------------------------------------------------------------------------------
 
