@@ -12,7 +12,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::failure;
 use crate::http_client::{self, Timeouts};
@@ -229,16 +229,27 @@ impl ModelServer {
         let key = self.api_key();
         let (mut redactor, mut delta_redactor) =
             (ByteRedactor::new(key.as_deref()), DeltaRedactor::new(key.as_deref()));
+        let timer = sleep_until(deadline);
+        tokio::pin!(timer);
+        let mut out = Vec::new();
         let outcome = loop {
-            let mut out = Vec::new();
-            let parsed = match timeout_at(deadline, response.chunk()).await {
-                Ok(Ok(Some(bytes))) => reader.feed(&redactor.pass(&bytes), &mut out),
-                Ok(Ok(None)) => break Ok(()),
-                Ok(Err(_)) | Err(_) if reader.is_complete() => break Ok(()),
-                Ok(Err(_)) => break Err(failure::cut_off()),
-                Err(_) => break Err(http_client::timeout(waited)),
+            let received = tokio::select! {
+                biased;
+                received = response.chunk() => Some(received),
+                () = &mut timer => None,
             };
-            if !send_all(link, delta_redactor.pass(out)).await {
+            let parsed = match received {
+                Some(Ok(Some(bytes))) => reader.feed(&redactor.pass(&bytes), &mut out),
+                Some(Ok(None)) => break Ok(()),
+                None if Instant::now() < deadline => {
+                    timer.as_mut().reset(deadline);
+                    continue;
+                }
+                Some(Err(_)) | None if reader.is_complete() => break Ok(()),
+                Some(Err(_)) => break Err(failure::cut_off()),
+                None => break Err(http_client::timeout(waited)),
+            };
+            if !send_all(link, delta_redactor.pass(std::mem::take(&mut out))).await {
                 return End::Cancelled;
             }
             if parsed.is_err() || reader.is_done() {
@@ -250,8 +261,11 @@ impl ModelServer {
                 self.config.timeouts.idle
             };
             deadline = Instant::now() + waited;
+            // A later deadline is set when the timer fires: a timer per chunk would be expensive.
+            if deadline < timer.deadline() {
+                timer.as_mut().reset(deadline);
+            }
         };
-        let mut out = Vec::new();
         let outcome = outcome.and_then(|()| reader.feed(&redactor.finish(), &mut out));
         let end = reader.finish(outcome, &mut out);
         let mut redacted = delta_redactor.pass(out);
@@ -262,7 +276,7 @@ impl ModelServer {
     /// A body without the API key.
     fn redacted(&self, body: &[u8]) -> Vec<u8> {
         let mut redactor = ByteRedactor::new(self.api_key().as_deref());
-        let mut redacted = redactor.pass(body);
+        let mut redacted = redactor.pass(body).into_owned();
         redacted.extend(redactor.finish());
         redacted
     }
