@@ -23,6 +23,8 @@ use crate::response_reader::{ResponseParser, ResponseReader};
 const MODELS_MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum wait for the usage after a complete response.
 const USAGE_WAIT: Duration = Duration::from_secs(5);
+/// How often a provider yields to the task of a connection before a chunk counts as not arrived.
+const ARRIVAL_YIELDS: usize = 3;
 /// Version of the Messages API in use.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
@@ -231,12 +233,15 @@ impl ModelServer {
             (ByteRedactor::new(key.as_deref()), DeltaRedactor::new(key.as_deref()));
         let timer = sleep_until(deadline);
         tokio::pin!(timer);
-        let mut out = Vec::new();
+        let (mut out, mut arrived_chunk) = (Vec::new(), None);
         let outcome = loop {
-            let received = tokio::select! {
-                biased;
-                received = response.chunk() => Some(received),
-                () = &mut timer => None,
+            let received = match arrived_chunk.take() {
+                Some(received) => Some(received),
+                None => tokio::select! {
+                    biased;
+                    received = response.chunk() => Some(received),
+                    () = &mut timer => None,
+                },
             };
             let parsed = match received {
                 Some(Ok(Some(bytes))) => reader.feed(&redactor.pass(&bytes), &mut out),
@@ -249,11 +254,23 @@ impl ModelServer {
                 Some(Err(_)) => break Err(failure::cut_off()),
                 None => break Err(http_client::timeout(waited)),
             };
-            if !send_all(link, delta_redactor.pass(std::mem::take(&mut out))).await {
+            let is_over = parsed.is_err() || reader.is_done();
+            if !is_over && link.pace.has_pauses() {
+                arrived_chunk = if_arrived(response.chunk()).await;
+                if arrived_chunk.is_some() {
+                    continue;
+                }
+            }
+            let deltas = delta_redactor.pass(std::mem::take(&mut out));
+            let sends = !deltas.is_empty();
+            if !send_all(link, deltas).await {
                 return End::Cancelled;
             }
-            if parsed.is_err() || reader.is_done() {
+            if is_over {
                 break parsed;
+            }
+            if sends {
+                link.pace.resumed().await;
             }
             waited = if reader.is_complete() {
                 self.config.timeouts.idle.min(USAGE_WAIT)
@@ -311,6 +328,20 @@ impl ModelServer {
             end => end,
         }
     }
+}
+
+/// The next chunk of a response, if it has arrived. The task of the connection hands over one chunk
+/// at a time.
+async fn if_arrived<T>(chunk: impl Future<Output = T>) -> Option<T> {
+    tokio::pin!(chunk);
+    for _ in 0..ARRIVAL_YIELDS {
+        tokio::select! {
+            biased;
+            received = &mut chunk => return Some(received),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    None
 }
 
 /// Sends deltas to the run; `false` if its reader is gone.
