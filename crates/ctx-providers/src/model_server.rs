@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use ctx_engine::provider::{
-    About, Delta, End, Failure, FailureClass, Link, ProviderFeatures, Request,
+    About, DELTAS_MAX, Delta, End, Failure, FailureClass, Link, ProviderFeatures, Request,
 };
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response};
@@ -255,7 +255,7 @@ impl ModelServer {
                 None => break Err(http_client::timeout(waited)),
             };
             let is_over = parsed.is_err() || reader.is_done();
-            if !is_over && link.pace.has_pauses() {
+            if !is_over && link.pace.has_pauses() && out.len() < DELTAS_MAX {
                 arrived_chunk = if_arrived(response.chunk()).await;
                 if arrived_chunk.is_some() {
                     continue;

@@ -84,6 +84,7 @@ pub(crate) struct Run {
     pub(crate) deltas: mpsc::Receiver<Delta>,
     pub(crate) steers: mpsc::Sender<Steer>,
     pub(crate) cancel: CancellationToken,
+    #[allow(dead_code, reason = "only the integration tests pause a run")]
     pub(crate) pace: Arc<Pace>,
     pub(crate) end: JoinHandle<End>,
 }
