@@ -65,7 +65,8 @@ impl ProviderClassifier {
         let (out, mut deltas) = mpsc::channel(DELTAS_MAX);
         let (_steer, steers) = mpsc::channel(1);
         let (tools, _uses) = mpsc::channel(1);
-        let link = Link { out, cancel: CancellationToken::new(), steers, tools };
+        let link =
+            Link { out, cancel: CancellationToken::new(), steers, tools, pace: Arc::default() };
         let run = self.provider.run(request(prompt, self.provider.about().model), link);
         let read = async {
             let mut text = String::new();

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use ctx_core::draft::Draft;
@@ -17,6 +18,7 @@ use ctx_core::message::{Part, Role};
 use ctx_store::FeedEvent;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
 
 use crate::runner::UnshownText;
 
@@ -181,6 +183,8 @@ pub(crate) struct Feed {
     own_rows: Mutex<BTreeSet<i64>>,
     /// Number of runs whose text is streamed to followers.
     streaming: AtomicUsize,
+    /// Origin of the times at which the pauses of runs end together.
+    created_at: Instant,
 }
 
 /// Counts a run whose text is streamed to followers, until it is dropped.
@@ -199,6 +203,7 @@ impl Feed {
             changed: watch::channel(()).0,
             own_rows: Mutex::default(),
             streaming: AtomicUsize::new(0),
+            created_at: Instant::now(),
         }
     }
 
@@ -300,6 +305,14 @@ impl Feed {
         self.streaming.load(Ordering::Relaxed)
     }
 
+    /// The multiple of `step` since the creation of the feed that is nearest to a time.
+    pub(crate) fn nearest_multiple(&self, at: Instant, step: Duration) -> Instant {
+        let middle = at + step / 2;
+        let since = middle.saturating_duration_since(self.created_at);
+        let rest = since.as_nanos() % step.as_nanos().max(1);
+        middle - Duration::from_nanos(rest as u64)
+    }
+
     /// Records a feed row that this process wrote.
     pub(crate) fn own_row(&self, row: i64) {
         self.own_rows().insert(row);
@@ -387,6 +400,15 @@ mod tests {
         let (first, second) =
             (delta.bytes(|text| text.clone().into()), delta.bytes(|_| panic!("encoded twice")));
         assert_eq!(first.as_ptr(), second.as_ptr());
+    }
+
+    #[test]
+    fn times_are_moved_to_the_nearest_multiple() {
+        let (feed, ms) = (Feed::new(), Duration::from_millis);
+        for (at, nearest) in [(0, 0), (2, 0), (3, 5), (5, 5), (82, 80), (83, 85)] {
+            let moved = feed.nearest_multiple(feed.created_at + ms(at), ms(5));
+            assert_eq!(moved - feed.created_at, ms(nearest), "{at}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,7 +20,7 @@ use ctx_core::suspension::{Answer, Awaited, Suspension};
 use ctx_core::turn::Usage;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// Capacity of the channel from a provider to its run.
@@ -205,6 +206,54 @@ pub struct Link {
     pub steers: mpsc::Receiver<Steer>,
     /// Calls of ctx's own tools, for agents that run their tools themselves.
     pub tools: mpsc::Sender<ToolRequest>,
+    /// Pauses of the run.
+    pub pace: Arc<Pace>,
+}
+
+/// Pauses of a run that receives its text at intervals, because many runs stream text.
+///
+/// A provider that reads a response need not read during a pause: what arrives meanwhile is then
+/// read at once. A provider may ignore the pauses.
+#[derive(Debug, Default)]
+pub struct Pace {
+    has_pauses: AtomicBool,
+    provider_waits: AtomicBool,
+    resumed: Notify,
+}
+
+impl Pace {
+    /// Whether a pause follows when the run has received text.
+    pub fn has_pauses(&self) -> bool {
+        self.has_pauses.load(Ordering::Acquire)
+    }
+
+    /// Waits for the end of the pause that follows the deltas sent last. It may return too early.
+    pub async fn resumed(&self) {
+        if self.has_pauses() {
+            self.provider_waits.store(true, Ordering::Release);
+            self.resumed.notified().await;
+        }
+    }
+
+    /// Whether the provider has sent all that it has read, and waits.
+    pub fn provider_waits(&self) -> bool {
+        self.provider_waits.load(Ordering::Acquire)
+    }
+
+    /// Called by the run after it has received deltas, with whether a pause follows. Without one, a
+    /// waiting provider continues at once.
+    pub fn received(&self, pauses: bool) {
+        let had_pauses = self.has_pauses.swap(pauses, Ordering::AcqRel);
+        if had_pauses && !pauses {
+            self.resume();
+        }
+    }
+
+    /// Called by the run at the end of a pause.
+    pub fn resume(&self) {
+        self.provider_waits.store(false, Ordering::Release);
+        self.resumed.notify_one();
+    }
 }
 
 /// A call of one of ctx's own tools.

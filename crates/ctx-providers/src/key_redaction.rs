@@ -3,6 +3,8 @@
 //! Both the bytes of a response and the text parsed from them are searched: a key may be split
 //! over chunks or over events.
 
+use std::borrow::Cow;
+
 use ctx_engine::provider::Delta;
 use serde_json::Value;
 
@@ -35,9 +37,9 @@ impl ByteRedactor {
     }
 
     /// The redacted bytes so far. Bytes that may be the beginning of a key are held back.
-    pub(crate) fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
+    pub(crate) fn pass<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         if self.key.is_empty() {
-            return bytes.to_vec();
+            return Cow::Borrowed(bytes);
         }
         let mut bytes_left = std::mem::take(&mut self.held);
         bytes_left.extend_from_slice(bytes);
@@ -54,7 +56,7 @@ impl ByteRedactor {
             }
         }
         self.held = bytes_left.split_off(at.min(bytes_left.len()));
-        redacted
+        Cow::Owned(redacted)
     }
 
     /// The bytes held back at the end of the stream.
@@ -89,11 +91,11 @@ impl DeltaRedactor {
             match delta {
                 Delta::Text(text) => {
                     redacted.extend(thought_delta(self.thoughts.finish(), None));
-                    redacted.extend(text_delta(self.text.pass(text.as_bytes())));
+                    redacted.extend(text_delta(self.text.pass(text.as_bytes()).into_owned()));
                 }
                 Delta::Thought { text, raw } => {
                     redacted.extend(text_delta(self.text.finish()));
-                    let mut text = self.thoughts.pass(text.as_bytes());
+                    let mut text = self.thoughts.pass(text.as_bytes()).into_owned();
                     if raw.is_some() {
                         text.extend(self.thoughts.finish());
                     }
@@ -157,17 +159,20 @@ mod tests {
         let expected = text.replace(key, "[key]");
         for size in 1..=text.len() {
             let mut redactor = ByteRedactor::new(Some(key));
-            let mut redacted: Vec<u8> =
-                text.as_bytes().chunks(size).flat_map(|piece| redactor.pass(piece)).collect();
+            let mut redacted: Vec<u8> = text
+                .as_bytes()
+                .chunks(size)
+                .flat_map(|piece| redactor.pass(piece).into_owned())
+                .collect();
             redacted.extend(redactor.finish());
             assert_eq!(String::from_utf8(redacted).expect("text"), expected, "pieces of {size}");
         }
         assert_eq!(
-            ByteRedactor::new(Some("x")).pass(b"an axe"),
-            b"an axe",
+            *ByteRedactor::new(Some("x")).pass(b"an axe"),
+            *b"an axe",
             "a short key is not a secret"
         );
-        assert_eq!(ByteRedactor::new(None).pass(b"as it is"), b"as it is");
+        assert_eq!(*ByteRedactor::new(None).pass(b"as it is"), *b"as it is");
     }
 
     #[test]

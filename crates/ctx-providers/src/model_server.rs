@@ -6,13 +6,13 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use ctx_engine::provider::{
-    About, Delta, End, Failure, FailureClass, Link, ProviderFeatures, Request,
+    About, DELTAS_MAX, Delta, End, Failure, FailureClass, Link, ProviderFeatures, Request,
 };
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::failure;
 use crate::http_client::{self, Timeouts};
@@ -23,6 +23,8 @@ use crate::response_reader::{ResponseParser, ResponseReader};
 const MODELS_MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum wait for the usage after a complete response.
 const USAGE_WAIT: Duration = Duration::from_secs(5);
+/// How often a provider yields to the task of a connection before a chunk counts as not arrived.
+const ARRIVAL_YIELDS: usize = 3;
 /// Version of the Messages API in use.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
@@ -229,20 +231,46 @@ impl ModelServer {
         let key = self.api_key();
         let (mut redactor, mut delta_redactor) =
             (ByteRedactor::new(key.as_deref()), DeltaRedactor::new(key.as_deref()));
+        let timer = sleep_until(deadline);
+        tokio::pin!(timer);
+        let (mut out, mut arrived_chunk) = (Vec::new(), None);
         let outcome = loop {
-            let mut out = Vec::new();
-            let parsed = match timeout_at(deadline, response.chunk()).await {
-                Ok(Ok(Some(bytes))) => reader.feed(&redactor.pass(&bytes), &mut out),
-                Ok(Ok(None)) => break Ok(()),
-                Ok(Err(_)) | Err(_) if reader.is_complete() => break Ok(()),
-                Ok(Err(_)) => break Err(failure::cut_off()),
-                Err(_) => break Err(http_client::timeout(waited)),
+            let received = match arrived_chunk.take() {
+                Some(received) => Some(received),
+                None => tokio::select! {
+                    biased;
+                    received = response.chunk() => Some(received),
+                    () = &mut timer => None,
+                },
             };
-            if !send_all(link, delta_redactor.pass(out)).await {
+            let parsed = match received {
+                Some(Ok(Some(bytes))) => reader.feed(&redactor.pass(&bytes), &mut out),
+                Some(Ok(None)) => break Ok(()),
+                None if Instant::now() < deadline => {
+                    timer.as_mut().reset(deadline);
+                    continue;
+                }
+                Some(Err(_)) | None if reader.is_complete() => break Ok(()),
+                Some(Err(_)) => break Err(failure::cut_off()),
+                None => break Err(http_client::timeout(waited)),
+            };
+            let is_over = parsed.is_err() || reader.is_done();
+            if !is_over && link.pace.has_pauses() && out.len() < DELTAS_MAX {
+                arrived_chunk = if_arrived(response.chunk()).await;
+                if arrived_chunk.is_some() {
+                    continue;
+                }
+            }
+            let deltas = delta_redactor.pass(std::mem::take(&mut out));
+            let sends = !deltas.is_empty();
+            if !send_all(link, deltas).await {
                 return End::Cancelled;
             }
-            if parsed.is_err() || reader.is_done() {
+            if is_over {
                 break parsed;
+            }
+            if sends {
+                link.pace.resumed().await;
             }
             waited = if reader.is_complete() {
                 self.config.timeouts.idle.min(USAGE_WAIT)
@@ -250,8 +278,11 @@ impl ModelServer {
                 self.config.timeouts.idle
             };
             deadline = Instant::now() + waited;
+            // A later deadline is set when the timer fires: a timer per chunk would be expensive.
+            if deadline < timer.deadline() {
+                timer.as_mut().reset(deadline);
+            }
         };
-        let mut out = Vec::new();
         let outcome = outcome.and_then(|()| reader.feed(&redactor.finish(), &mut out));
         let end = reader.finish(outcome, &mut out);
         let mut redacted = delta_redactor.pass(out);
@@ -262,7 +293,7 @@ impl ModelServer {
     /// A body without the API key.
     fn redacted(&self, body: &[u8]) -> Vec<u8> {
         let mut redactor = ByteRedactor::new(self.api_key().as_deref());
-        let mut redacted = redactor.pass(body);
+        let mut redacted = redactor.pass(body).into_owned();
         redacted.extend(redactor.finish());
         redacted
     }
@@ -297,6 +328,20 @@ impl ModelServer {
             end => end,
         }
     }
+}
+
+/// The next chunk of a response, if it has arrived. The task of the connection hands over one chunk
+/// at a time.
+async fn if_arrived<T>(chunk: impl Future<Output = T>) -> Option<T> {
+    tokio::pin!(chunk);
+    for _ in 0..ARRIVAL_YIELDS {
+        tokio::select! {
+            biased;
+            received = &mut chunk => return Some(received),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    None
 }
 
 /// Sends deltas to the run; `false` if its reader is gone.

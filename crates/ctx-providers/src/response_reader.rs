@@ -100,9 +100,10 @@ impl<'a, F: ResponseParser> ResponseReader<'a, F> {
                 Ok(())
             }
             Format::Stream(decoder) => {
-                let mut data_list = Vec::new();
-                let decoded = decoder.feed(bytes, &mut data_list);
-                self.parse_events(data_list, decoded, out)
+                let mut parsed = Ok(());
+                let parse = &mut |data: &[u8]| parse_event(self.parser, data, &mut parsed, out);
+                let decoded = decoder.feed(bytes, parse);
+                parsed.and_then(|()| decoded.map_err(event_too_long))
             }
             Format::Unknown => Ok(()),
         }
@@ -121,9 +122,10 @@ impl<'a, F: ResponseParser> ResponseReader<'a, F> {
         match std::mem::replace(&mut self.format, Format::Unknown) {
             Format::Unknown => Ok(()),
             Format::Stream(decoder) => {
-                let mut data_list = Vec::new();
-                let decoded = decoder.finish(&mut data_list);
-                self.parse_events(data_list, decoded, out)
+                let mut parsed = Ok(());
+                let parse = &mut |data: &[u8]| parse_event(self.parser, data, &mut parsed, out);
+                let decoded = decoder.finish(parse);
+                parsed.and_then(|()| decoded.map_err(event_too_long))
             }
             Format::Document(document) => match serde_json::from_slice::<F::Json<'_>>(&document) {
                 Ok(json) => self.parser.on_document(&json, out),
@@ -132,29 +134,28 @@ impl<'a, F: ResponseParser> ResponseReader<'a, F> {
             },
         }
     }
+}
 
-    fn parse_events(
-        &mut self,
-        data_list: Vec<Vec<u8>>,
-        decoded: Result<(), TooLong>,
-        out: &mut Vec<Delta>,
-    ) -> Result<(), Failure> {
-        for data in data_list {
-            match data.trim_ascii() {
-                _ if self.parser.is_done() => break,
-                b"" => {}
-                b"[DONE]" => self.parser.on_done_marker(),
-                data => {
-                    let json: F::Json<'_> = serde_json::from_slice(data)
-                        .map_err(|error| unreadable(data, &error.to_string()))?;
-                    if !data.starts_with(b"{") {
-                        return Err(unreadable(data, "not an object"));
-                    }
-                    self.parser.on_event(&json, out)?;
-                }
-            }
+/// Parses the data of one event, unless an earlier one has failed or has ended the response.
+fn parse_event<F: ResponseParser>(
+    parser: &mut F,
+    data: &[u8],
+    parsed: &mut Result<(), Failure>,
+    out: &mut Vec<Delta>,
+) {
+    if parsed.is_err() || parser.is_done() {
+        return;
+    }
+    match data.trim_ascii() {
+        b"" => {}
+        b"[DONE]" => parser.on_done_marker(),
+        data => {
+            *parsed = match serde_json::from_slice(data) {
+                Err(error) => Err(unreadable(data, &error.to_string())),
+                Ok(_) if !data.starts_with(b"{") => Err(unreadable(data, "not an object")),
+                Ok(json) => parser.on_event(&json, out),
+            };
         }
-        decoded.map_err(|TooLong| failure::too_large("an event is too long"))
     }
 }
 
@@ -168,6 +169,10 @@ impl SizeLimit {
         self.0 += bytes;
         if self.0 > CONTENT_MAX_BYTES { Err(too_large()) } else { Ok(()) }
     }
+}
+
+fn event_too_long(TooLong: TooLong) -> Failure {
+    failure::too_large("an event is too long")
 }
 
 fn too_large() -> Failure {

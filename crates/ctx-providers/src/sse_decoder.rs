@@ -14,24 +14,33 @@ pub(crate) struct TooLong;
 #[derive(Debug, Default)]
 pub(crate) struct EventDecoder {
     line: Vec<u8>,
-    /// Data lines of the incomplete event, joined by newlines.
-    data: Option<Vec<u8>>,
+    /// Data lines of the incomplete event, joined by newlines. The buffer is used again.
+    data: Vec<u8>,
+    has_data: bool,
 }
 
 impl EventDecoder {
-    /// Decodes a chunk and appends the data of each completed event to `events`.
+    /// Decodes a chunk and passes the data of each completed event to `on_event`.
     ///
     /// # Errors
-    /// If a line or an event is too long; `events` contains those before it.
-    pub(crate) fn feed(&mut self, bytes: &[u8], events: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
+    /// If a line or an event is too long; `on_event` has received those before it.
+    pub(crate) fn feed(
+        &mut self,
+        bytes: &[u8],
+        on_event: &mut impl FnMut(&[u8]),
+    ) -> Result<(), TooLong> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.line.len() + piece.len() > EVENT_MAX_BYTES {
                 return Err(TooLong);
             }
-            self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") {
-                let line = std::mem::take(&mut self.line);
-                self.take_line(&line, events)?;
+            match (piece.ends_with(b"\n"), self.line.is_empty()) {
+                (true, true) => self.take_line(piece, on_event)?,
+                (true, false) => {
+                    let mut line = std::mem::take(&mut self.line);
+                    line.extend_from_slice(piece);
+                    self.take_line(&line, on_event)?;
+                }
+                (false, _) => self.line.extend_from_slice(piece),
             }
         }
         Ok(())
@@ -42,32 +51,39 @@ impl EventDecoder {
     ///
     /// # Errors
     /// If the last event is too long.
-    pub(crate) fn finish(mut self, events: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
+    pub(crate) fn finish(mut self, on_event: &mut impl FnMut(&[u8])) -> Result<(), TooLong> {
         let line = std::mem::take(&mut self.line);
-        self.take_line(&line, events)?;
-        events.extend(self.data);
+        self.take_line(&line, on_event)?;
+        self.end_event(on_event);
         Ok(())
     }
 
-    fn take_line(&mut self, line: &[u8], events: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
+    fn take_line(&mut self, line: &[u8], on_event: &mut impl FnMut(&[u8])) -> Result<(), TooLong> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
-            events.extend(self.data.take());
+            self.end_event(on_event);
             return Ok(());
         }
         let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
         let Some(data) = line.strip_prefix(b"data:") else { return Ok(()) };
         let data = data.strip_prefix(b" ").unwrap_or(data);
-        match &mut self.data {
-            Some(before) if before.len() + data.len() >= EVENT_MAX_BYTES => return Err(TooLong),
-            Some(before) => {
-                before.push(b'\n');
-                before.extend_from_slice(data);
+        if self.has_data {
+            if self.data.len() + data.len() >= EVENT_MAX_BYTES {
+                return Err(TooLong);
             }
-            None => self.data = Some(data.to_vec()),
+            self.data.push(b'\n');
         }
+        self.data.extend_from_slice(data);
+        self.has_data = true;
         Ok(())
+    }
+
+    fn end_event(&mut self, on_event: &mut impl FnMut(&[u8])) {
+        if std::mem::take(&mut self.has_data) {
+            on_event(&self.data);
+            self.data.clear();
+        }
     }
 }
 
@@ -82,11 +98,12 @@ mod tests {
 
     fn read(pieces: &[&[u8]]) -> Vec<String> {
         let (mut decoder, mut events) = (EventDecoder::default(), Vec::new());
+        let mut add = |data: &[u8]| events.push(String::from_utf8(data.to_vec()).expect("text"));
         for piece in pieces {
-            decoder.feed(piece, &mut events).expect("short");
+            decoder.feed(piece, &mut add).expect("short");
         }
-        decoder.finish(&mut events).expect("short");
-        events.into_iter().map(|data| String::from_utf8(data).expect("text")).collect()
+        decoder.finish(&mut add).expect("short");
+        events
     }
 
     #[test]
@@ -105,15 +122,16 @@ mod tests {
         let (mut decoder, mut events) = (EventDecoder::default(), Vec::new());
         let mut bytes = b"data: one\n\ndata: ".to_vec();
         bytes.resize(bytes.len() + EVENT_MAX_BYTES, b'x');
-        assert_eq!(decoder.feed(&bytes, &mut events), Err(TooLong));
+        let mut add = |data: &[u8]| events.push(data.to_vec());
+        assert_eq!(decoder.feed(&bytes, &mut add), Err(TooLong));
         assert_eq!(events, [b"one".to_vec()]);
     }
 
     #[test]
     fn overlong_event_of_many_lines_is_an_error() {
-        let (mut decoder, mut events) = (EventDecoder::default(), Vec::new());
+        let mut decoder = EventDecoder::default();
         let line = [b"data: ".as_slice(), &vec![b'x'; EVENT_MAX_BYTES / 4], b"\n"].concat();
-        let fed: Vec<_> = (0..5).map(|_| decoder.feed(&line, &mut events)).collect();
+        let fed: Vec<_> = (0..5).map(|_| decoder.feed(&line, &mut |_| {})).collect();
         assert_eq!(fed, [Ok(()), Ok(()), Ok(()), Err(TooLong), Err(TooLong)]);
     }
 }

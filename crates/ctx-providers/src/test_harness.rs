@@ -10,7 +10,9 @@ use ctx_core::id::{BlobId, MessageId, ObjectId, RunId, SessionId};
 use ctx_core::message::{Message, Part, Role, ToolStatus};
 use ctx_core::stored_content::Content;
 use ctx_core::time::Timestamp;
-use ctx_engine::provider::{DELTAS_MAX, Delta, End, Link, Provider, Request, STEERS_MAX, Steer};
+use ctx_engine::provider::{
+    DELTAS_MAX, Delta, End, Link, Pace, Provider, Request, STEERS_MAX, Steer,
+};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -82,6 +84,8 @@ pub(crate) struct Run {
     pub(crate) deltas: mpsc::Receiver<Delta>,
     pub(crate) steers: mpsc::Sender<Steer>,
     pub(crate) cancel: CancellationToken,
+    #[allow(dead_code, reason = "only the integration tests pause a run")]
+    pub(crate) pace: Arc<Pace>,
     pub(crate) end: JoinHandle<End>,
 }
 
@@ -93,10 +97,12 @@ where
     let (steers, steers_of_run) = mpsc::channel(STEERS_MAX);
     let cancel = CancellationToken::new();
     let tools = mpsc::channel(1).0;
-    let link = Link { out, cancel: cancel.clone(), steers: steers_of_run, tools };
+    let pace = Arc::<Pace>::default();
+    let (cancelled, paced) = (cancel.clone(), pace.clone());
+    let link = Link { out, cancel: cancelled, steers: steers_of_run, tools, pace: paced };
     let provider = Arc::clone(provider);
     let end = tokio::spawn(async move { provider.run(request, link).await });
-    Run { deltas, steers, cancel, end }
+    Run { deltas, steers, cancel, pace, end }
 }
 
 /// All deltas of a run that ends within [`TEST_TIMEOUT`].

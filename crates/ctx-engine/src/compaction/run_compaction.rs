@@ -378,7 +378,7 @@ impl Runner<'_> {
         let (steer, steers) = mpsc::channel(STEERS_MAX);
         let (tools, _uses) = mpsc::channel(1);
         let stop = CancellationToken::new();
-        let link = Link { out, cancel: stop.clone(), steers, tools };
+        let link = Link { out, cancel: stop.clone(), steers, tools, pace: Arc::default() };
         let provider = provider.clone();
         let task = tokio::spawn(async move { provider.run(request, link).await });
         let abort = task.abort_handle();

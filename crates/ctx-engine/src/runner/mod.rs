@@ -36,8 +36,8 @@ use crate::context::History;
 use crate::engine::{Engine, Error};
 use crate::feed::StreamingRun;
 use crate::provider::{
-    AgentSessionState, DELTAS_MAX, Delta, End, Failure, FailureClass, Link, Provider, STEERS_MAX,
-    Stop, TOOL_USES_MAX,
+    AgentSessionState, DELTAS_MAX, Delta, End, Failure, FailureClass, Link, Pace, Provider,
+    STEERS_MAX, Stop, TOOL_USES_MAX,
 };
 use crate::shared::Actor;
 
@@ -47,6 +47,9 @@ const ROUNDS_MAX: u32 = 100;
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often a run reads its row, for requests of other processes.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How often a run yields to its provider after a pause.
+const READ_YIELDS: usize = 8;
 
 pub(crate) struct Runner<'a> {
     pub(crate) engine: &'a Engine,
@@ -70,6 +73,8 @@ pub(crate) struct Runner<'a> {
     stored_at: Option<Instant>,
     /// Until then, no text is received: it is stored and sent together with later text.
     paused_until: Option<Instant>,
+    /// Reports the pauses to the provider.
+    pace: Arc<Pace>,
     /// Present once text of this run was sent to followers.
     streaming: Option<StreamingRun<'a>>,
     /// Whether the last checkpoint failed; the next one waits for its interval.
@@ -135,6 +140,7 @@ pub(crate) async fn run(
         unshown: Vec::new(),
         stored_at: None,
         paused_until: None,
+        pace: Arc::default(),
         streaming: None,
         store_failed: false,
         message: None,
@@ -353,7 +359,7 @@ impl Runner<'_> {
         let (steer, steers) = mpsc::channel(STEERS_MAX);
         let (tools, mut uses) = mpsc::channel(TOOL_USES_MAX);
         let stop = CancellationToken::new();
-        let link = Link { out, cancel: stop.clone(), steers, tools };
+        let link = Link { out, cancel: stop.clone(), steers, tools, pace: self.pace.clone() };
         let mut steered: Vec<Item> = Vec::new();
         if let Some(stopped) = self.engine.shared().stopping(self.session) {
             tokio::select! {
@@ -402,6 +408,14 @@ impl Runner<'_> {
                 }
                 () = until(self.paused_until), if self.paused_until.is_some() => {
                     self.paused_until = None;
+                    self.pace.resume();
+                    // What the provider reads now is stored with what it has already sent.
+                    for _ in 0..READ_YIELDS {
+                        if deltas.is_empty() || self.pace.provider_waits() {
+                            break;
+                        }
+                        tokio::task::yield_now().await;
+                    }
                 }
                 delta = deltas.recv(), if self.paused_until.is_none() => match delta {
                     Some(delta) => {
@@ -462,7 +476,7 @@ impl Runner<'_> {
     /// The end of the run stores the text of an answer that is already complete.
     async fn take_received(&mut self, deltas: &mut mpsc::Receiver<Delta>, steered: &[Item]) {
         let is_followed = self.engine.shared().feed.is_followed(self.session);
-        if is_followed {
+        if is_followed && !self.pace.has_pauses() {
             // Lets the provider send what it has already received.
             tokio::task::yield_now().await;
         }
@@ -474,8 +488,14 @@ impl Runner<'_> {
         if !self.unshown.is_empty() && !complete && !self.store_failed && is_followed {
             let began = Instant::now();
             self.checkpoint().await;
+            if self.pace.provider_waits() && !deltas.is_empty() {
+                // The provider has read during the checkpoint. This text is stored at once:
+                // otherwise all later text would be a pause late, too.
+                return;
+            }
             self.pause_text(began);
         }
+        self.pace.received(self.paused_until.is_some());
     }
 
     /// Marks the agent's own session as unclean until the turn of this prompt has ended.

@@ -26,6 +26,8 @@ use crate::engine::Error;
 const PAUSE_PER_RUN: Duration = Duration::from_micros(160);
 /// Shortest pause between two checkpoints of a run. A shorter one is not worth a timer.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
+/// Pauses end at multiples of this time, so that the runs share transactions and wake-ups.
+const PAUSE_STEP: Duration = Duration::from_millis(5);
 /// Longest pause between two checkpoints of a run, and longest delay of text by it.
 const PAUSE_MAX: Duration = Duration::from_millis(80);
 /// How often storing the end of a run is tried before it is left to recovery.
@@ -55,9 +57,13 @@ impl Runner<'_> {
         self.streaming.get_or_insert_with(|| feed.count_streaming());
         let runs = u32::try_from(feed.streaming()).unwrap_or(u32::MAX);
         let pause = PAUSE_PER_RUN.saturating_mul(runs).min(PAUSE_MAX);
+        let until = match began + pause {
+            until if pause >= PAUSE_STEP => feed.nearest_multiple(until, PAUSE_STEP),
+            until => until,
+        };
         // A timer for a pause that is already over would fire late on a busy runtime.
-        let left = (began + pause).saturating_duration_since(Instant::now());
-        self.paused_until = (left >= PAUSE_MIN).then(|| began + pause);
+        let left = until.saturating_duration_since(Instant::now());
+        self.paused_until = (left >= PAUSE_MIN).then_some(until);
     }
 
     /// Stores the progress, or keeps it for the next try.

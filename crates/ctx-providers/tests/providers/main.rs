@@ -7,6 +7,7 @@ mod fake_server;
 mod http_failures;
 mod messages_api;
 mod model_apis;
+mod reading_pauses;
 mod responses_api;
 #[allow(dead_code, reason = "the unit tests use more of the harness")]
 #[path = "../../src/test_harness.rs"]

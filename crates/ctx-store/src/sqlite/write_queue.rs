@@ -52,18 +52,23 @@ pub(crate) struct WriteQueue {
 struct Waiter<'a> {
     queue: &'a WriteQueue,
     ticket: u64,
+    /// Whether the write has left the queue.
+    is_answered: bool,
 }
 
 impl<'a> Waiter<'a> {
     fn new(queue: &'a WriteQueue) -> Self {
         queue.unanswered.fetch_add(1, Ordering::Relaxed);
-        Self { queue, ticket: queue.tickets.fetch_add(1, Ordering::Relaxed) + 1 }
+        let ticket = queue.tickets.fetch_add(1, Ordering::Relaxed) + 1;
+        Self { queue, ticket, is_answered: false }
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.queue.jobs().retain(|job| job.ticket != self.ticket);
+        if !self.is_answered {
+            self.queue.jobs().retain(|job| job.ticket != self.ticket);
+        }
         self.queue.unanswered.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -96,7 +101,7 @@ impl WriteQueue {
 
     /// Runs a write, alone or in a group.
     pub(crate) async fn run(self: &Arc<Self>, write: PreparedWrite) -> Result<Stored, Error> {
-        let waiter = Waiter::new(self);
+        let mut waiter = Waiter::new(self);
         let (answer, mut answered) = oneshot::channel();
         {
             let mut jobs = self.jobs();
@@ -111,13 +116,16 @@ impl WriteQueue {
         }
         // A caller that has its answer does not lead: its group would be nearly empty.
         if let Ok(outcome) = answered.try_recv() {
+            waiter.is_answered = true;
             return outcome;
         }
         if self.lead(LEADER_GROUPS_MAX) == Queued::More {
             let queue = self.clone();
             tokio::task::spawn_blocking(move || while queue.lead(usize::MAX) == Queued::More {});
         }
-        answered.await.map_err(|_| Error::Internal("a write was given no answer".to_owned()))?
+        let outcome = answered.await;
+        waiter.is_answered = outcome.is_ok();
+        outcome.map_err(|_| Error::Internal("a write was given no answer".to_owned()))?
     }
 
     /// Whether other tasks may queue writes before this one runs. With one thread they can do so

@@ -72,7 +72,13 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let (out, mut deltas) = mpsc::channel(DELTAS_MAX);
     let (_steers, steers) = mpsc::channel(STEERS_MAX);
     let cancel = CancellationToken::new();
-    let link = Link { out, cancel: cancel.clone(), steers, tools: mpsc::channel(1).0 };
+    let link = Link {
+        out,
+        cancel: cancel.clone(),
+        steers,
+        tools: mpsc::channel(1).0,
+        pace: std::sync::Arc::default(),
+    };
     let (runner, began) = (provider.clone(), Instant::now());
     let running = tokio::spawn(async move { runner.run(request, link).await });
     let mut result = TestResult::default();
