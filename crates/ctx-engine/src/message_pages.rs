@@ -67,8 +67,8 @@ pub struct Page {
 
 /// Most turns that one read of a page returns.
 const TURNS_MAX: u64 = 256;
-/// Bytes of turns after which a page ends, so that a page of large messages stays in memory.
-const PAGE_MAX_BYTES: usize = 32 << 20;
+/// Bytes of turns after which a page ends, so that pages of large messages use little memory.
+pub(crate) const PAGE_MAX_BYTES: usize = 8 << 20;
 
 /// A turn of a page.
 struct ListedTurn {
