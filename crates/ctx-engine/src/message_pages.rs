@@ -160,7 +160,8 @@ impl Engine {
                     // The head was moved to another branch, so the old one has no further messages.
                     return Ok(page);
                 }
-                if bytes > PAGE_MAX_BYTES {
+                // A turn that was listed before may be larger than a page.
+                if bytes > PAGE_MAX_BYTES && !page.messages.is_empty() {
                     page.next = Some(before);
                     return Ok(page);
                 }
