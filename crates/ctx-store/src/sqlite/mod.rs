@@ -235,6 +235,7 @@ impl Sqlite {
         if open::is_open_in_background(files) {
             return;
         }
+        self.queue.close_writer();
         let lag = self.pool.take().and_then(|mut reader| reader.lag(files));
         if lag.is_ok_and(|lag| lag > LAG_MAX_ROWS) {
             let _ = catch_up(&self.pool.shared, &self.indexer);

@@ -129,6 +129,13 @@ impl Writer {
         Ok(())
     }
 
+    /// Gives the connection to the readers.
+    pub(crate) fn close(self) {
+        if let (Some(open), Ok(mut readers)) = (self.open, self.shared.readers.lock()) {
+            readers.push(Reader { main: open.connection, search_db: None });
+        }
+    }
+
     /// Runs a group in one transaction, and returns the outcome of each write in order.
     pub(crate) fn run_group(&mut self, group: &[&PreparedWrite]) -> Vec<Result<Outcome, Error>> {
         match self.transaction(group) {
