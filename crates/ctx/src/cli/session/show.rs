@@ -63,7 +63,8 @@ pub(super) async fn print_newest(
     )
 }
 
-/// Prints all messages, page by page. The document of `--json` has its keys in the order of `json!`.
+/// Prints all messages, page by page. The document of `--json` has its keys in the order of
+/// `json!`.
 async fn print_all(context: &Context, engine: &Engine, info: &Info) -> Result<(), Problem> {
     let (session, is_json) = (info.session.id.to_string(), context.out.is_json());
     let print = |lines: &str| context.out.print_text(lines);
