@@ -32,12 +32,15 @@ use crate::tools;
 
 /// Most bytes of one tool result that are sent.
 const RESULT_MAX_BYTES: usize = 64 * 1024;
+/// Most bytes of tool results that are read from blobs for one request. The newest are sent, the
+/// others are described.
+pub(crate) const RESULTS_MAX_BYTES: usize = 16 << 20;
 /// Most bytes of images in one request. The newest are sent, the others are described. Encoded as
 /// base64 they stay below the limits of all supported APIs.
 const IMAGES_MAX_BYTES: usize = 20 * 1024 * 1024;
-/// Most bytes of history that are read for one request. Older turns exceed the window of every
-/// model.
-pub(crate) const HISTORY_MAX_BYTES: usize = 64 << 20;
+/// Most bytes of history that are read for one request. Older turns exceed what a model with a
+/// window of a million tokens reads for a summary.
+pub(crate) const HISTORY_MAX_BYTES: usize = 32 << 20;
 
 /// Memory of a turn besides its messages.
 const TURN_OVERHEAD_BYTES: usize = 1024;
@@ -230,8 +233,9 @@ pub(crate) async fn assemble(
         opened_run.items.iter().map(item_message).chain(draft.messages.iter().cloned()).collect();
     projection.open_turn(&now);
     let mut messages = projection.finish();
-    for message in &mut messages {
-        show_results(engine, message).await?;
+    let mut room = RESULTS_MAX_BYTES;
+    for message in messages.iter_mut().rev() {
+        show_results(engine, message, &mut room).await?;
     }
     let images = show_images(engine, &mut messages).await?;
     let own = match about.agent {
@@ -351,13 +355,23 @@ pub(crate) fn messages_of(turn: StoredTurn) -> Result<Vec<Message>, Error> {
     Ok(turn.messages()?.unwrap_or_default())
 }
 
-/// Replaces tool results that are stored as blobs by their text, up to the limit.
-pub(crate) async fn show_results(engine: &Engine, message: &mut Message) -> Result<(), Error> {
-    for part in &mut message.content {
+/// Replaces tool results that are stored as blobs by their text, up to the limit of each and to
+/// `room` bytes in all. Callers start with the newest message.
+pub(crate) async fn show_results(
+    engine: &Engine,
+    message: &mut Message,
+    room: &mut usize,
+) -> Result<(), Error> {
+    for part in message.content.iter_mut().rev() {
         let Part::ToolResult { content, .. } = part else { continue };
         let text = match content {
             Content::Text(_) => continue,
-            Content::Blob { blob, .. } => {
+            Content::Blob { bytes, .. } if sent_bytes(*bytes) > *room => {
+                *room = 0;
+                Some(format!("[this old result is not sent: {bytes} bytes]"))
+            }
+            Content::Blob { blob, bytes } => {
+                *room -= sent_bytes(*bytes);
                 let object = engine.store().object(blob.0).await?;
                 object.map(|object| String::from_utf8_lossy(&object.bytes).into_owned())
             }
@@ -367,6 +381,11 @@ pub(crate) async fn show_results(engine: &Engine, message: &mut Message) -> Resu
             Content::Text(clip(text.unwrap_or_else(|| "[this result is not stored]".to_owned())));
     }
     Ok(())
+}
+
+/// The part of a result's size that is sent.
+fn sent_bytes(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX).min(RESULT_MAX_BYTES)
 }
 
 /// Reads the images, newest first. An image that is missing or exceeds the limit is described

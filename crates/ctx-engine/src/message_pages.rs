@@ -67,8 +67,8 @@ pub struct Page {
 
 /// Most turns that one read of a page returns.
 const TURNS_MAX: u64 = 256;
-/// Bytes of turns after which a page ends, so that a page of large messages stays in memory.
-const PAGE_MAX_BYTES: usize = 32 << 20;
+/// Bytes of turns after which a page ends, so that pages of large messages use little memory.
+pub(crate) const PAGE_MAX_BYTES: usize = 8 << 20;
 
 /// A turn of a page.
 struct ListedTurn {
@@ -160,7 +160,8 @@ impl Engine {
                     // The head was moved to another branch, so the old one has no further messages.
                     return Ok(page);
                 }
-                if bytes > PAGE_MAX_BYTES {
+                // A turn that was listed before may be larger than a page.
+                if bytes > PAGE_MAX_BYTES && !page.messages.is_empty() {
                     page.next = Some(before);
                     return Ok(page);
                 }

@@ -1,4 +1,4 @@
-//! Export of sessions to bundles that verify themselves, and import of such bundles.
+//! Import of sessions from bundles that verify themselves.
 //!
 //! Importing a bundle twice yields the same session. A label that is in use is not taken over: the
 //! import gets a label derived from its own, unless the two histories are equal or one extends the
@@ -7,24 +7,18 @@
 use std::collections::BTreeSet;
 
 use ctx_core::bundle::{
-    self, BadBundle, Manifest, SESSION_MAX_BYTES, SessionBundle, SessionImport, TaskImport,
-    session_import,
+    self, BadBundle, Manifest, SESSION_MAX_BYTES, SessionImport, TaskImport, session_import,
 };
-use ctx_core::compaction::Compaction;
 use ctx_core::decide::{self, Needs, SessionToImport, SessionView};
-use ctx_core::id::{BlobId, ObjectId, SessionId, TurnId};
-use ctx_core::object::{Kind, Named, Object};
+use ctx_core::id::{ObjectId, SessionId};
+use ctx_core::object::{Kind, Named};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::Session;
-use ctx_core::task::Task;
-use ctx_core::turn;
-use ctx_store::{Error as StoreError, PAGE_MAX, StoredTurn, Target, TurnQuery};
+use ctx_store::{Error as StoreError, Target};
 use ulid::Ulid;
 
 use crate::engine::{Engine, Error};
 
-/// Number of turns that one query returns.
-const TURNS_PAGE: usize = 256;
 /// How often an import is tried again because another process wrote meanwhile.
 const TRIES_MAX: usize = 5;
 
@@ -56,25 +50,6 @@ pub struct Imported {
     pub tasks_left: usize,
 }
 
-/// The objects of a bundle, up to its size limit.
-#[derive(Default)]
-struct BundleObjects {
-    objects: Vec<Object>,
-    bytes: usize,
-}
-
-impl BundleObjects {
-    fn add(&mut self, object: Object) -> Result<(), Error> {
-        // An estimate for the header line of each object.
-        self.bytes += object.bytes.len() + 128;
-        if self.bytes > SESSION_MAX_BYTES {
-            return Err(BadBundle::TooLarge { bytes: self.bytes, max: SESSION_MAX_BYTES }.into());
-        }
-        self.objects.push(object);
-        Ok(())
-    }
-}
-
 /// Bundles: sessions as files that verify themselves, for other machines.
 ///
 /// ```
@@ -86,7 +61,11 @@ impl BundleObjects {
 /// use ctx_engine::core::session::Origin;
 ///
 /// engine.sessions().create_idle("notes", Origin::Api).await?;
-/// let (_, bytes) = engine.bundles().export("notes").await?;
+/// let mut export = engine.bundles().export("notes").await?;
+/// let mut bytes = Vec::new();
+/// while let Some(part) = export.next_part().await? {
+///     bytes.extend(part);
+/// }
 /// let imported = engine.bundles().import(&bytes, |_| None).await?;
 /// assert_eq!(imported.arrival, ImportEffect::Unchanged, "it is here already");
 /// # Ok(())
@@ -107,28 +86,6 @@ impl Engine {
 }
 
 impl Bundles<'_> {
-    /// Exports a session with all turns, blobs, tasks, steps and commits. The open run and the
-    /// inbox are not exported.
-    ///
-    /// Fails if the session does not exist, an object is damaged, or the bundle would be too large.
-    pub async fn export(self, session: &str) -> Result<(SessionBundle, Vec<u8>), Error> {
-        let session = self.engine.sessions().get(session).await?.session;
-        let (mut objects_so_far, mut blobs) = (BundleObjects::default(), BTreeSet::new());
-        let compactions =
-            self.engine.gather_turns(session.head, &mut objects_so_far, &mut blobs).await?;
-        let tasks = self.engine.all_tasks(session.id).await?;
-        for task in &tasks {
-            self.engine.gather_task(task, &mut objects_so_far, &mut blobs).await?;
-        }
-        for blob in blobs {
-            objects_so_far.add(self.engine.needed("blob", blob.0).await?)?;
-        }
-        let manifest = SessionBundle::of(&session, &tasks, compactions);
-        let bytes =
-            bundle::write(&Manifest::Session(Box::new(manifest.clone())), &objects_so_far.objects);
-        Ok((manifest, bytes))
-    }
-
     /// Imports a session. Everything is verified before anything changes. `keep_dir` maps the
     /// working directory to one on this machine, or to none.
     ///
@@ -186,83 +143,6 @@ impl Bundles<'_> {
 }
 
 impl Engine {
-    async fn gather_turns(
-        &self,
-        head: Option<TurnId>,
-        objects_so_far: &mut BundleObjects,
-        blobs: &mut BTreeSet<BlobId>,
-    ) -> Result<Vec<(TurnId, Compaction)>, Error> {
-        let (mut at, mut compactions) = (head, Vec::new());
-        while let Some(turn) = at {
-            let page = self.store().turns(TurnQuery::newest(turn, TURNS_PAGE)).await?;
-            at = page.last().and_then(|turn| turn.header.parent);
-            for turn in page {
-                let header = self.header_of(&turn).await?;
-                compactions.extend(turn.compaction.clone().map(|compaction| (turn.id, compaction)));
-                blobs.extend(turn::blobs(&turn.messages()?.unwrap_or_default()));
-                turn.body.map(|body| objects_so_far.add(body)).transpose()?;
-                objects_so_far.add(header)?;
-            }
-        }
-        // The walk goes from newest to oldest; a bundle is ordered from oldest to newest.
-        objects_so_far.objects.reverse();
-        compactions.reverse();
-        Ok(compactions)
-    }
-
-    /// The stored bytes of a turn's header.
-    async fn header_of(&self, turn: &StoredTurn) -> Result<Object, Error> {
-        let encoded = Object::encode(Kind::Turn, &turn.header);
-        // A header in an older encoding is exported as it is stored.
-        if encoded.id() == turn.id.0 { Ok(encoded) } else { self.needed("turn", turn.id.0).await }
-    }
-
-    /// All tasks of a session, oldest first.
-    async fn all_tasks(&self, session: SessionId) -> Result<Vec<Task>, Error> {
-        let mut tasks: Vec<Task> = Vec::new();
-        loop {
-            let page = self
-                .store()
-                .tasks(session, true, tasks.last().map(|task| task.id), PAGE_MAX)
-                .await?;
-            if page.is_empty() {
-                tasks.reverse();
-                return Ok(tasks);
-            }
-            tasks.extend(page);
-        }
-    }
-
-    async fn gather_task(
-        &self,
-        task: &Task,
-        objects_so_far: &mut BundleObjects,
-        blobs: &mut BTreeSet<BlobId>,
-    ) -> Result<(), Error> {
-        let mut seq = 0;
-        // Steps that are written meanwhile come after the exported head.
-        while seq < task.steps {
-            let page =
-                self.store().steps(task.id, seq, PAGE_MAX.min((task.steps - seq) as usize)).await?;
-            seq = page.last().map(|step| step.seq).ok_or_else(|| {
-                StoreError::Damaged(format!("steps of task {} are missing", task.id))
-            })?;
-            for stored in page {
-                blobs.extend(stored.step.blobs());
-                objects_so_far.add(stored.object)?;
-            }
-        }
-        if let Some(commit) = task.commit {
-            objects_so_far.add(self.needed("commit", commit.0).await?)?;
-        }
-        Ok(())
-    }
-
-    async fn needed(&self, what: &'static str, id: ObjectId) -> Result<Object, Error> {
-        let found = self.store().object(id).await?;
-        Ok(found.ok_or_else(|| StoreError::NotFound { what, name: id.to_string() })?)
-    }
-
     /// Stores the session with all turns, in one transaction.
     async fn store_session(
         &self,

@@ -10,7 +10,7 @@ use ctx_store::{StoredTurn, Target, TurnQuery};
 use ulid::Ulid;
 
 use crate::engine::{Engine, Error, target};
-use crate::message_pages::Order;
+use crate::message_pages::{Order, PAGE_MAX_BYTES};
 use crate::messages::Messages;
 use crate::sessions::Sessions;
 
@@ -107,7 +107,8 @@ impl Messages<'_> {
     }
 
     /// A page of turns of the head's path, from the turn `from` on. Without it the page starts at
-    /// the head or, in ascending order, at the root.
+    /// the head or, in ascending order, at the root. It ends early before its bodies exceed
+    /// `PAGE_MAX_BYTES`.
     ///
     /// Fails if the session or the turn does not exist.
     pub async fn turns(
@@ -126,16 +127,42 @@ impl Messages<'_> {
             return Ok(Vec::new());
         };
         if order == Order::Desc {
-            return Ok(store.turns(TurnQuery::newest(from.unwrap_or(head), limit)).await?);
+            let newest = TurnQuery::newest(from.unwrap_or(head), limit);
+            return Ok(store.turns(TurnQuery { max_bytes: PAGE_MAX_BYTES, ..newest }).await?);
         }
         let last = (first + limit as u64 - 1).min(session.turn_count);
         let Some(count) = (last + 1).checked_sub(first).filter(|count| *count > 0) else {
             return Ok(Vec::new());
         };
-        let mut turns = store.turns(TurnQuery::from_depth(head, last, count as usize)).await?;
-        turns.reverse();
+        let query = TurnQuery {
+            oldest_first: true,
+            max_bytes: PAGE_MAX_BYTES,
+            ..TurnQuery::from_depth(head, last, count as usize)
+        };
+        let turns = store.turns(query).await?;
         // After a rewind or a retry the cursor may be on another branch, which has no further page.
         Ok(turns.into_iter().skip_while(|turn| from.is_some_and(|from| from != turn.id)).collect())
+    }
+
+    /// The turn at which the page after this turn starts; none at the end of the path.
+    ///
+    /// Fails if the session does not exist.
+    pub async fn next_page(
+        self,
+        session: &str,
+        order: Order,
+        last: &StoredTurn,
+    ) -> Result<Option<TurnId>, Error> {
+        if order == Order::Desc {
+            return Ok(last.header.parent);
+        }
+        let session = self.engine.sessions().get(session).await?.session;
+        let depth = last.depth + 1;
+        let Some(head) = session.head.filter(|_| depth <= session.turn_count) else {
+            return Ok(None);
+        };
+        let query = TurnQuery::from_depth(head, depth, 1);
+        Ok(self.engine.store().map_turns(query, |turn| Ok(turn.id)).await?.pop())
     }
 
     /// A turn by its id.

@@ -25,11 +25,15 @@ use crate::time::Timestamp;
 
 /// Maximum size of a task bundle.
 pub const BUNDLE_MAX_BYTES: usize = 1 << 30;
-/// Maximum size of a session bundle. It is held in memory and stored in one transaction.
+/// Maximum size of a session bundle. An import holds it in memory and stores it in one transaction.
 pub const SESSION_MAX_BYTES: usize = 256 << 20;
 
 const MAGIC: &[u8] = b"ctx-bundle 1\n";
 const MAGIC_ANY: &[u8] = b"ctx-bundle ";
+/// Digits of an id.
+const ID_LEN: usize = 64;
+/// Size of the closing line in bytes.
+pub const END_LEN: usize = "end \n".len() + ID_LEN;
 
 /// The manifest of an exported task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,22 +135,61 @@ pub enum BadBundle {
     BadObject { id: ObjectId, fault: ObjectError },
 }
 
+/// Encodes a bundle piece by piece, so that it is never held in memory as a whole. Steps and turns
+/// must be in order, oldest first.
+pub struct Writer {
+    /// Of everything before the closing line.
+    hash: blake3::Hasher,
+}
+
+impl Writer {
+    /// Appends the first lines of a bundle to `out`.
+    pub fn start(manifest: &Manifest, out: &mut Vec<u8>) -> Self {
+        let mut writer = Self { hash: blake3::Hasher::new() };
+        let manifest = canonical::to_bytes(manifest);
+        let line = format!("manifest {}\n", manifest.len());
+        writer.add(&[MAGIC, line.as_bytes(), &manifest, b"\n"], out);
+        writer
+    }
+
+    /// Appends an object to `out`.
+    pub fn object(&mut self, object: &Object, out: &mut Vec<u8>) {
+        let line = format!("{} {}\n", entry_line(object), object.id());
+        self.add(&[line.as_bytes(), &object.bytes, b"\n"], out);
+    }
+
+    /// Appends the closing line to `out`.
+    pub fn end(self, out: &mut Vec<u8>) {
+        let hash = ObjectId::from_bytes(*self.hash.finalize().as_bytes());
+        out.extend_from_slice(format!("end {hash}\n").as_bytes());
+    }
+
+    /// Size of an object in a bundle, in bytes.
+    pub fn size_of(object: &Object) -> usize {
+        entry_line(object).len() + 1 + ID_LEN + 1 + object.bytes.len() + 1
+    }
+
+    fn add(&mut self, pieces: &[&[u8]], out: &mut Vec<u8>) {
+        for piece in pieces {
+            self.hash.update(piece);
+            out.extend_from_slice(piece);
+        }
+    }
+}
+
+/// The entry line of an object without its id.
+fn entry_line(object: &Object) -> String {
+    format!("{} {} {}", object.kind, object.version, object.bytes.len())
+}
+
 /// Encodes a bundle. Steps and turns must be in order, oldest first.
 pub fn write(manifest: &Manifest, objects: &[Object]) -> Vec<u8> {
-    let mut out = MAGIC.to_vec();
-    let manifest = canonical::to_bytes(manifest);
-    out.extend_from_slice(format!("manifest {}\n", manifest.len()).as_bytes());
-    out.extend_from_slice(&manifest);
-    out.push(b'\n');
+    let mut out = Vec::new();
+    let mut writer = Writer::start(manifest, &mut out);
     for object in objects {
-        let line =
-            format!("{} {} {} {}\n", object.kind, object.version, object.bytes.len(), object.id());
-        out.extend_from_slice(line.as_bytes());
-        out.extend_from_slice(&object.bytes);
-        out.push(b'\n');
+        writer.object(object, &mut out);
     }
-    let end = ObjectId::of(&[&out]);
-    out.extend_from_slice(format!("end {end}\n").as_bytes());
+    writer.end(&mut out);
     out
 }
 
@@ -179,7 +222,6 @@ pub fn read(bytes: &[u8]) -> Result<(Manifest, Vec<Object>), BadBundle> {
 
 /// Returns everything before the closing line if the closing hash matches.
 fn checked(bytes: &[u8]) -> Result<&[u8], BadBundle> {
-    const END_LEN: usize = "end \n".len() + 64;
     let cut = bytes.len().checked_sub(END_LEN).ok_or_else(|| damaged("the file is truncated"))?;
     let (content, end) = bytes.split_at(cut);
     let expected = format!("end {}\n", ObjectId::of(&[content]));
@@ -331,6 +373,21 @@ mod tests {
             Ok(0),
             "the store must have its head"
         );
+    }
+
+    #[test]
+    fn the_size_of_a_bundle_is_known_before_it_is_written() {
+        let (manifest, objects) = read(&sample()).expect("bundle");
+        let mut out = Vec::new();
+        let mut writer = Writer::start(&manifest, &mut out);
+        for object in &objects {
+            let before = out.len();
+            writer.object(object, &mut out);
+            assert_eq!(out.len() - before, Writer::size_of(object));
+        }
+        let before = out.len();
+        writer.end(&mut out);
+        assert_eq!((out.len() - before, out), (END_LEN, sample()));
     }
 
     #[test]

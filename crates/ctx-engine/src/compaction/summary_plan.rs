@@ -19,7 +19,7 @@ use ulid::Ulid;
 
 use super::request_size::window as window_of;
 use super::token_count::{self, Counter, MESSAGE_TOKENS, corrected, uncorrected};
-use crate::context::{Assembled, Turn, show_results};
+use crate::context::{Assembled, RESULTS_MAX_BYTES, Turn, show_results};
 use crate::engine::{Engine, Error};
 use crate::provider::{Provider, Request};
 use crate::shared::Summariser;
@@ -90,13 +90,10 @@ pub(crate) async fn plan(
         .view(&Target::Id(session.id), Needs::SEAL)
         .await?
         .ok_or(Refusal::NoSession)?;
-    let mut turns = Vec::with_capacity(summarised.len());
-    for turn in &summarised {
-        let mut messages = turn.projected("");
-        for message in &mut messages {
-            show_results(engine, message).await?;
-        }
-        turns.push(messages);
+    let mut turns: Vec<Vec<Message>> = summarised.iter().map(|turn| turn.projected("")).collect();
+    let mut room = RESULTS_MAX_BYTES;
+    for message in turns.iter_mut().flatten().rev() {
+        show_results(engine, message, &mut room).await?;
     }
     let key_facts = key_facts(known, &turns, &view);
     let who = summariser(engine, &assembled.provider_id, assembled.request.model.as_ref());

@@ -230,7 +230,8 @@ pub(crate) fn object(db: &dyn Db, id: ObjectId) -> Result<Option<Object>, Error>
         Error::Damaged(why) => Error::DamagedObject { id, why },
         other => other,
     };
-    for table in Table::ALL {
+    // Most objects that are read by their hash are blobs, the last table.
+    for table in Table::ALL.into_iter().rev() {
         if let Some(row) = db.locate_one(table, id)? {
             let object = object_at(db, table, row).map_err(named)?;
             return object.map(|object| checked(id, object)).transpose();

@@ -141,12 +141,11 @@ struct Sqlite {
 /// Connections for readers and maintenance transactions.
 struct Pool {
     shared: Arc<Shared>,
-    readers: Mutex<Vec<Reader>>,
     blocking_reads: Semaphore,
 }
 
 /// The connections of one reader: the database, and `search.db` once it was needed.
-struct Reader {
+pub(crate) struct Reader {
     main: Connection,
     search_db: Option<SearchDb>,
 }
@@ -171,6 +170,7 @@ impl Sqlite {
             wake_indexer: None,
             wake_checkpointer: None,
             log: Arc::default(),
+            readers: Mutex::new(vec![Reader { main, search_db: None }]),
         };
         let mut indexing_lock = None;
         let shared = match options.indexing {
@@ -193,14 +193,9 @@ impl Sqlite {
                 shared
             }
         };
-        let readers = Mutex::new(vec![Reader { main, search_db: None }]);
         let database = Self {
             queue: Arc::new(WriteQueue::new(shared.clone())),
-            pool: Arc::new(Pool {
-                shared,
-                readers,
-                blocking_reads: Semaphore::new(BLOCKING_READS_MAX),
-            }),
+            pool: Arc::new(Pool { shared, blocking_reads: Semaphore::new(BLOCKING_READS_MAX) }),
             indexer,
             indexing: options.indexing,
             nodes: Arc::default(),
@@ -240,6 +235,7 @@ impl Sqlite {
         if open::is_open_in_background(files) {
             return;
         }
+        self.queue.close_writer();
         let lag = self.pool.take().and_then(|mut reader| reader.lag(files));
         if lag.is_ok_and(|lag| lag > LAG_MAX_ROWS) {
             let _ = catch_up(&self.pool.shared, &self.indexer);
@@ -268,15 +264,14 @@ impl Pool {
     }
 
     fn take(&self) -> Result<Reader, Error> {
-        let kept = self.readers.lock().ok().and_then(|mut readers| readers.pop());
-        match kept {
+        match self.shared.take_reader() {
             Some(reader) => Ok(reader),
             None => Ok(Reader { main: open::connect(&self.shared.files)?, search_db: None }),
         }
     }
 
     fn put_back(&self, reader: Reader) {
-        if let Ok(mut readers) = self.readers.lock()
+        if let Ok(mut readers) = self.shared.readers.lock()
             && readers.len() < READERS_MAX
             && reader.main.is_autocommit()
         {

@@ -94,6 +94,13 @@ impl WriteQueue {
         self.tickets.load(Ordering::Relaxed) > 0
     }
 
+    /// Gives the connection of an idle writer to the readers.
+    pub(crate) fn close_writer(&self) {
+        if let Some(writer) = self.writer.try_lock().ok().and_then(|mut slot| slot.take()) {
+            writer.close();
+        }
+    }
+
     fn jobs(&self) -> MutexGuard<'_, VecDeque<Job>> {
         // Nothing under this lock can panic.
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)

@@ -18,6 +18,7 @@ use crate::transition::{Applied, Outcome};
 use crate::word_filter::RowText;
 use crate::write::{self, PreparedWrite, WriteError};
 
+use super::Reader;
 use super::db::{HashIndex, SqliteDb, SqliteTx};
 use super::hash_index::WriterHashIndex;
 use super::indexer::TextCache;
@@ -57,6 +58,14 @@ pub(crate) struct Shared {
     /// Wakes the checkpointer of a long-running process.
     pub(crate) wake_checkpointer: Option<SyncSender<()>>,
     pub(crate) log: Arc<LogProgress>,
+    /// Connections that no reader uses.
+    pub(crate) readers: Mutex<Vec<Reader>>,
+}
+
+impl Shared {
+    pub(crate) fn take_reader(&self) -> Option<Reader> {
+        self.readers.lock().ok()?.pop()
+    }
 }
 
 /// What the writer and the checkpointer of this process know of the log.
@@ -97,7 +106,12 @@ impl Writer {
         if self.open.is_some() {
             return Ok(());
         }
-        let mut connection = connect(&self.shared.files)?;
+        // A verb reads before it writes. Its connection has parsed the schema already.
+        let known = if self.sync_failed { None } else { self.shared.take_reader() };
+        let mut connection = match known {
+            Some(reader) => reader.main,
+            None => connect(&self.shared.files)?,
+        };
         connection.execute_batch(&format!("PRAGMA cache_size = -{WRITER_CACHE_KIB}"))?;
         check_schema(&mut connection)?;
         if self.sync_failed {
@@ -113,6 +127,13 @@ impl Writer {
         let next_checkpoint = PASSIVE_PAGES;
         self.open = Some(Open { connection, hash_index, segment: None, next_checkpoint });
         Ok(())
+    }
+
+    /// Gives the connection to the readers.
+    pub(crate) fn close(self) {
+        if let (Some(open), Ok(mut readers)) = (self.open, self.shared.readers.lock()) {
+            readers.push(Reader { main: open.connection, search_db: None });
+        }
     }
 
     /// Runs a group in one transaction, and returns the outcome of each write in order.

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::problem::Problem;
 
-use super::{Context, bundle_file};
+use super::Context;
+use super::bundle_file::BundleFile;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -20,11 +21,15 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let (manifest, bytes) = context.engine()?.bundles().export(&args.session_name).await?;
-    let name = format!("session-{}.ctx-bundle", manifest.session);
-    let Some(file) = bundle_file::write(context, args.output.as_deref(), &name, &bytes)? else {
-        return Ok(());
-    };
+    let engine = context.engine()?;
+    let mut export = engine.bundles().export(&args.session_name).await?;
+    let name = format!("session-{}.ctx-bundle", export.manifest().session);
+    let mut file = BundleFile::create(context, args.output.as_deref(), &name)?;
+    while let Some(part) = export.next_part().await? {
+        file.write(&part)?;
+    }
+    let Some(file) = file.finish()? else { return Ok(()) };
+    let manifest = export.manifest();
     context.out.print(
         || {
             json!({
@@ -33,7 +38,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
                 "head": manifest.head,
                 "turn_count": manifest.turn_count,
                 "tasks": manifest.tasks.len(),
-                "bytes": bytes.len(),
+                "bytes": export.bytes(),
                 "file": file,
             })
         },
@@ -41,7 +46,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             format!(
                 "Wrote {} ({} bytes, {} turns, {} tasks). Import it with `ctx import {}`.",
                 file.display(),
-                bytes.len(),
+                export.bytes(),
                 manifest.turn_count,
                 manifest.tasks.len(),
                 file.display()

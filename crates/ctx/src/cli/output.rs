@@ -47,8 +47,16 @@ impl Output {
         if text.is_empty() {
             return Ok(());
         }
+        self.print_text(&format!("{text}\n"))
+    }
+
+    /// Prints a part of the output: of the document with `--json`, else of the text.
+    pub(crate) fn print_text(&self, text: &str) -> Result<(), Problem> {
+        if self.json {
+            return self.print_raw(text.as_bytes());
+        }
         let mut stdout = anstream::stdout().lock();
-        check_written(writeln!(stdout, "{text}").and_then(|()| stdout.flush()))
+        check_written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
     }
 
     /// Writes the bytes unchanged, including terminal escape sequences.

@@ -1,10 +1,12 @@
 //! Export and import of sessions as bundles.
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use ctx_engine::ImportEffect;
+use tokio::sync::AcquireError;
 
 use crate::json::import_json::Imported;
 use crate::json::session_json::Session;
@@ -31,17 +33,21 @@ pub(super) async fn export(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> HttpResult<Response> {
-    let _permit = bundle_permit(&state).await?;
-    let (manifest, bytes) = state.engine.bundles().export(&id).await?;
+    let permit = state.exports.clone().acquire_owned().await.map_err(closed)?;
+    let export = state.engine.bundles().export(&id).await?;
+    let name = format!("session-{}.ctx-bundle", export.manifest().session);
     let headers = [
         (CONTENT_TYPE, BUNDLE_MEDIA_TYPE.to_owned()),
-        (
-            CONTENT_DISPOSITION,
-            format!("attachment; filename=\"session-{}.ctx-bundle\"", manifest.session),
-        ),
+        (CONTENT_LENGTH, export.bytes().to_string()),
+        (CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
         (CACHE_CONTROL, "no-store".to_owned()),
     ];
-    Ok((headers, bytes).into_response())
+    // An error closes the connection before the length that was announced is reached.
+    let parts = futures_util::stream::try_unfold((export, permit), async |(mut export, permit)| {
+        let part = export.next_part().await?;
+        Ok::<_, ctx_engine::Error>(part.map(|part| (part, (export, permit))))
+    });
+    Ok((headers, Body::from_stream(parts)).into_response())
 }
 
 /// Import a session
@@ -64,7 +70,7 @@ pub(super) async fn import(
     State(state): State<Shared>,
     request: Request,
 ) -> HttpResult<(StatusCode, Json<Imported>)> {
-    let _permit = bundle_permit(&state).await?;
+    let _permit = state.imports.acquire().await.map_err(closed)?;
     let bytes = bundle(request).await?;
     let local_dir = |dir: &str| working_dir::resolve(&state.options.roots, dir).ok();
     let imported = state.engine.bundles().import(&bytes, local_dir).await?;
@@ -77,10 +83,6 @@ pub(super) async fn import(
     Ok((status, Json(Imported::of(&imported, session))))
 }
 
-/// A bundle is held in memory, so only a few are processed at a time.
-async fn bundle_permit(state: &Shared) -> HttpResult<tokio::sync::SemaphorePermit<'_>> {
-    let closed = |_| {
-        Error::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the server is shutting down")
-    };
-    state.bundles.acquire().await.map_err(closed)
+fn closed(_: AcquireError) -> Error {
+    Error::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the server is shutting down")
 }

@@ -36,7 +36,11 @@ pub(super) struct Json<T>(pub(super) T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
-        axum::Json(self.0).into_response()
+        // A vector grows and is filled faster than the buffer of `axum::Json`.
+        match serde_json::to_vec(&self.0) {
+            Ok(bytes) => ([(CONTENT_TYPE, "application/json")], bytes).into_response(),
+            Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        }
     }
 }
 

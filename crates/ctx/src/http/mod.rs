@@ -84,8 +84,10 @@ use crate::problem::Problem;
 
 /// Concurrent clients of event streams.
 const EVENT_CLIENTS_MAX: usize = 1000;
-/// Bundles that are exported or imported at the same time.
-const BUNDLES_MAX: usize = 2;
+/// Bundles that are imported at the same time. Each is held in memory.
+const IMPORTS_MAX: usize = 2;
+/// Bundles that are exported at the same time. A few megabytes of each are held in memory.
+const EXPORTS_MAX: usize = 16;
 /// Pause between two attempts of crash recovery.
 const RECOVERY_RETRY: Duration = Duration::from_secs(1);
 
@@ -106,8 +108,10 @@ pub(crate) struct State {
     ready: AtomicBool,
     /// One permit per client of an event stream.
     event_clients: Arc<Semaphore>,
-    /// One permit per bundle in memory.
-    bundles: Semaphore,
+    /// One permit per import.
+    imports: Semaphore,
+    /// One permit per export.
+    exports: Arc<Semaphore>,
     shutdown: CancellationToken,
     metrics: metrics::Metrics,
     openapi_document: String,
@@ -158,7 +162,8 @@ fn new_state(
         started: Instant::now(),
         ready: AtomicBool::new(false),
         event_clients: Arc::new(Semaphore::new(EVENT_CLIENTS_MAX)),
-        bundles: Semaphore::new(BUNDLES_MAX),
+        imports: Semaphore::new(IMPORTS_MAX),
+        exports: Arc::new(Semaphore::new(EXPORTS_MAX)),
         shutdown,
         metrics: metrics::Metrics::new(),
         openapi_document,

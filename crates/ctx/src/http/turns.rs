@@ -64,15 +64,18 @@ pub(super) async fn list(
     let order = order_or(query.order, Order::Desc);
     let from = query.cursor.as_deref().map(cursor::to_object).transpose()?.map(TurnId);
     let session = state.engine.sessions().get(&id).await?.session.id.to_string();
-    let mut found = match state.engine.messages().turns(&session, order, from, limit + 1).await {
+    let messages = state.engine.messages();
+    let found = match messages.turns(&session, order, from, limit).await {
         Err(error) if from.is_some() && error.code() == "not_found" => {
             return Err(cursor::not_found());
         }
         found => found?,
     };
-    // The extra turn is the start of the next page.
-    let next_cursor = found.get(limit).map(|turn| cursor::of_object(turn.id.0));
-    found.truncate(limit);
+    let next = match found.last() {
+        Some(last) => messages.next_page(&session, order, last).await?,
+        None => None,
+    };
+    let next_cursor = next.map(|turn| cursor::of_object(turn.0));
     let pins = state.engine.contexts().pins(&session).await?;
     let turns =
         found.iter().map(|turn| Turn::of(turn, Some(session.clone())).with_pins(&pins)).collect();

@@ -63,37 +63,39 @@ pub(super) async fn print_newest(
     )
 }
 
-/// Prints all messages, page by page. Only `--json` holds the whole conversation in memory.
+/// Prints all messages, page by page. The document of `--json` has its keys in the order of
+/// `json!`.
 async fn print_all(context: &Context, engine: &Engine, info: &Info) -> Result<(), Problem> {
-    let session = info.session.id.to_string();
-    let print = |lines: String| context.out.print(|| json!(null), || lines);
-    let mut all: Vec<Message> = Vec::new();
-    if !context.out.is_json() {
-        print(session_line(info))?;
-    }
-    let mut from = None;
+    let (session, is_json) = (info.session.id.to_string(), context.out.is_json());
+    let print = |lines: &str| context.out.print_text(lines);
+    print(&if is_json {
+        "{\"messages\":[".to_owned()
+    } else {
+        format!("{}\n", session_line(info))
+    })?;
+    let (mut from, mut comma) = (None, "");
     loop {
         let page = engine.messages().page(&session, Order::Asc, from, PAGE).await?;
-        if context.out.is_json() {
-            all.extend(page.messages.into_iter().map(Message::from));
-        } else {
-            for told in &page.messages {
-                print(format!("\n{}", message_lines(told)))?;
+        let mut shown = String::new();
+        for told in page.messages {
+            if is_json {
+                shown += &format!("{comma}{}", json!(Message::from(told)));
+                comma = ",";
+            } else {
+                shown += &format!("\n{}\n", message_lines(&told));
             }
         }
+        print(&shown)?;
         from = page.next;
         if from.is_none() {
             break;
         }
     }
-    if context.out.is_json() {
-        return context.out.print(
-            || json!({"session": Session::from(info), "messages": all, "more": false}),
-            String::new,
-        );
+    if is_json {
+        return print(&format!("],\"more\":false,\"session\":{}}}\n", json!(Session::from(info))));
     }
     for line in waiting_lines(info).into_iter().chain(retry_line(info)) {
-        print(format!("\n{line}"))?;
+        print(&format!("\n{line}\n"))?;
     }
     Ok(())
 }

@@ -7,16 +7,16 @@ use serde_json::json;
 use crate::json::task_json;
 use crate::problem::Problem;
 
-use super::super::{Context, bundle_file};
+use super::super::Context;
+use super::super::bundle_file::BundleFile;
 
 pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), Problem> {
     let mut recorder = context.engine()?.tasks().existing_recorder(&context.session);
     let (manifest, bytes) = recorder.export().await?;
-    let Some(file) =
-        bundle_file::write(context, output, &format!("task-{}.ctx-bundle", manifest.task), &bytes)?
-    else {
-        return Ok(());
-    };
+    let name = format!("task-{}.ctx-bundle", manifest.task);
+    let mut file = BundleFile::create(context, output, &name)?;
+    file.write(&bytes)?;
+    let Some(file) = file.finish()? else { return Ok(()) };
     context.out.print(
         || {
             let mut document = task_json::task_bundle(&manifest);

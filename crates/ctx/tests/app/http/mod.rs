@@ -14,6 +14,7 @@ mod hooks;
 mod host_and_origin;
 mod images;
 mod inbound;
+mod large_session;
 mod messages;
 mod model_switch;
 mod openapi;
