@@ -73,6 +73,7 @@ struct SessionState {
     last_event: Option<i64>,
     last_move: Option<i64>,
     last_run: Option<RunId>,
+    is_new: bool,
     /// The turn that was added last, and its row.
     stored_turn: Option<(TurnId, i64)>,
 }
@@ -91,6 +92,7 @@ impl SessionState {
             last_event: found.last_event,
             last_move: found.last_move,
             last_run: found.last_run,
+            is_new: false,
             stored_turn: None,
         }
     }
@@ -108,6 +110,7 @@ impl SessionState {
             last_event: None,
             last_move: None,
             last_run: None,
+            is_new: true,
             stored_turn: None,
         }
     }
@@ -411,9 +414,9 @@ impl<'b> Writer<'_, 'b> {
             seq,
             last_event: feed_row.or(session.last_event),
             updated_at: now,
-            last_activity_at: active_at,
             last_move: session.last_move,
             last_run: session.last_run,
+            last_activity_at: (!session.is_new).then_some(active_at),
         };
         session_rows::update(self.tx, session.row, self.put, &progress)?;
         Ok(Some(Applied { session: id, seq, feed_row }))

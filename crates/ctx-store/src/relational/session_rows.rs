@@ -339,17 +339,18 @@ pub(crate) struct Progress<'a> {
     pub(crate) seq: u64,
     pub(crate) last_event: Option<i64>,
     pub(crate) updated_at: Timestamp,
-    pub(crate) last_activity_at: Timestamp,
     pub(crate) last_move: Option<i64>,
     pub(crate) last_run: Option<RunId>,
+    /// `None` for a new session: SQLite writes the index of each column that a statement sets, also
+    /// if the value stays the same.
+    pub(crate) last_activity_at: Option<Timestamp>,
 }
 
 macro_rules! update_session {
     ($more:literal) => {
         concat!(
             "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5,
-               seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9, last_move = ?10,
-               last_run = ?11",
+               seq = ?6, last_event = ?7, updated_at = ?8, last_move = ?9, last_run = ?10",
             $more,
             " WHERE row = ?1"
         )
@@ -365,7 +366,7 @@ pub(crate) fn update(
     to: &Progress<'_>,
 ) -> Result<(), Error> {
     let last_run = to.last_run.map(|run| run.to_string());
-    let progress = [
+    let mut values = vec![
         row.into(),
         to.head.into(),
         to.turn_count.into(),
@@ -374,12 +375,17 @@ pub(crate) fn update(
         to.seq.into(),
         to.last_event.into(),
         to.updated_at.into(),
-        to.last_activity_at.into(),
         to.last_move.into(),
         last_run.as_ref().into(),
     ];
+    let activity = to.last_activity_at.map(Arg::from);
     let Some(session) = session else {
-        tx.execute(update_session!(""), &progress)?;
+        values.extend(activity);
+        let sql = match activity {
+            Some(_) => update_session!(", last_activity_at = ?11"),
+            None => update_session!(""),
+        };
+        tx.execute(sql, &values)?;
         return Ok(());
     };
     let options = if session.options.is_empty() { None } else { Some(to_json(&session.options)?) };
@@ -389,31 +395,38 @@ pub(crate) fn update(
     let delivery = to_name(&session.delivery)?;
     let owner = session.owner.map(|node| node.to_string());
     let envelope = session.envelope.as_ref().map(to_json).transpose()?;
-    let conversation = args![
-        session.title.as_ref(),
-        session.working_dir.as_ref(),
-        &status,
-        &state,
-        session.persona.as_ref(),
-        session.provider_id.as_ref(),
-        session.model.as_ref(),
-        options.as_ref(),
-        &delivery,
-        session.track_tasks,
-        owner.as_ref(),
-        session.fence,
-        session.unreported,
-        tool_rights.as_ref(),
-        envelope.as_ref(),
-    ];
-    tx.execute(
-        update_session!(
-            ", title = ?12, working_dir = ?13, status = ?14, state = ?15, persona = ?16,
-               provider_id = ?17, model = ?18, options = ?19, delivery = ?20, track_tasks = ?21,
-               owner = ?22, fence = ?23, unreported = ?24, tool_rights = ?25, envelope = ?26"
+    values.extend([
+        session.title.as_ref().into(),
+        session.working_dir.as_ref().into(),
+        Arg::from(&status),
+        Arg::from(&state),
+        session.persona.as_ref().into(),
+        session.provider_id.as_ref().into(),
+        session.model.as_ref().into(),
+        options.as_ref().into(),
+        Arg::from(&delivery),
+        session.track_tasks.into(),
+        owner.as_ref().into(),
+        session.fence.into(),
+        session.unreported.into(),
+        tool_rights.as_ref().into(),
+        envelope.as_ref().into(),
+    ]);
+    values.extend(activity);
+    let sql = match activity {
+        Some(_) => update_session!(
+            ", title = ?11, working_dir = ?12, status = ?13, state = ?14, persona = ?15,
+               provider_id = ?16, model = ?17, options = ?18, delivery = ?19, track_tasks = ?20,
+               owner = ?21, fence = ?22, unreported = ?23, tool_rights = ?24, envelope = ?25,
+               last_activity_at = ?26"
         ),
-        &[progress.as_slice(), conversation].concat(),
-    )?;
+        None => update_session!(
+            ", title = ?11, working_dir = ?12, status = ?13, state = ?14, persona = ?15,
+               provider_id = ?16, model = ?17, options = ?18, delivery = ?19, track_tasks = ?20,
+               owner = ?21, fence = ?22, unreported = ?23, tool_rights = ?24, envelope = ?25"
+        ),
+    };
+    tx.execute(sql, &values)?;
     Ok(())
 }
 
