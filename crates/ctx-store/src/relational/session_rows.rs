@@ -341,19 +341,26 @@ pub(crate) struct Progress<'a> {
     pub(crate) updated_at: Timestamp,
     pub(crate) last_move: Option<i64>,
     pub(crate) last_run: Option<RunId>,
-    /// `None` for a new session: SQLite writes the index of each column that a statement sets, also
-    /// if the value stays the same.
+    /// `None` for a new session, whose row has it already ([`rename`] has the reason).
     pub(crate) last_activity_at: Option<Timestamp>,
 }
 
 macro_rules! update_session {
-    ($more:literal) => {
+    ($($more:tt)*) => {
         concat!(
             "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5,
                seq = ?6, last_event = ?7, updated_at = ?8, last_move = ?9, last_run = ?10",
-            $more,
+            $($more)*
             " WHERE row = ?1"
         )
+    };
+}
+
+macro_rules! conversation_columns {
+    () => {
+        ", title = ?11, working_dir = ?12, status = ?13, state = ?14, persona = ?15,
+           provider_id = ?16, model = ?17, options = ?18, delivery = ?19, track_tasks = ?20,
+           owner = ?21, fence = ?22, unreported = ?23, tool_rights = ?24, envelope = ?25"
     };
 }
 
@@ -382,8 +389,8 @@ pub(crate) fn update(
     let Some(session) = session else {
         values.extend(activity);
         let sql = match activity {
-            Some(_) => update_session!(", last_activity_at = ?11"),
-            None => update_session!(""),
+            Some(_) => update_session!(", last_activity_at = ?11",),
+            None => update_session!(),
         };
         tx.execute(sql, &values)?;
         return Ok(());
@@ -414,17 +421,8 @@ pub(crate) fn update(
     ]);
     values.extend(activity);
     let sql = match activity {
-        Some(_) => update_session!(
-            ", title = ?11, working_dir = ?12, status = ?13, state = ?14, persona = ?15,
-               provider_id = ?16, model = ?17, options = ?18, delivery = ?19, track_tasks = ?20,
-               owner = ?21, fence = ?22, unreported = ?23, tool_rights = ?24, envelope = ?25,
-               last_activity_at = ?26"
-        ),
-        None => update_session!(
-            ", title = ?11, working_dir = ?12, status = ?13, state = ?14, persona = ?15,
-               provider_id = ?16, model = ?17, options = ?18, delivery = ?19, track_tasks = ?20,
-               owner = ?21, fence = ?22, unreported = ?23, tool_rights = ?24, envelope = ?25"
-        ),
+        Some(_) => update_session!(conversation_columns!(), ", last_activity_at = ?26",),
+        None => update_session!(conversation_columns!(),),
     };
     tx.execute(sql, &values)?;
     Ok(())

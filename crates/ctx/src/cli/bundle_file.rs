@@ -81,7 +81,7 @@ impl PartFile {
 
 impl Drop for PartFile {
     fn drop(&mut self) {
-        // After a rename there is none.
+        // After the rename this file does not exist.
         let _ = std::fs::remove_file(&self.part);
     }
 }
