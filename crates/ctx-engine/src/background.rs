@@ -205,7 +205,7 @@ impl Engine {
             }
             Some(lease) => self.renew_lease(lease).await,
             None => {
-                self.store().keep_alive(self.shared().node, self.lease_end()).await?;
+                self.hold_lease().await?;
                 *held = Some(NodeLease { renewed_at: boot_time() });
                 let engine = self.clone();
                 tokio::spawn(async move { engine.keep_lease().await });
@@ -214,14 +214,13 @@ impl Engine {
         }
     }
 
-    fn lease_end(&self) -> Timestamp {
-        Timestamp(self.now().0.saturating_add(
-            i64::try_from(self.shared().timeouts.lease.as_millis()).unwrap_or(i64::MAX),
-        ))
+    async fn hold_lease(&self) -> Result<bool, Error> {
+        let length = u64::try_from(self.shared().timeouts.lease.as_millis()).unwrap_or(u64::MAX);
+        Ok(self.store().keep_alive(self.shared().node, self.now(), Span(length)).await?)
     }
 
     async fn renew_lease(&self, lease: &mut NodeLease) -> Result<(), Error> {
-        if !self.store().keep_alive(self.shared().node, self.lease_end()).await? {
+        if !self.hold_lease().await? {
             // The store has registered it anew; the fence rejects writes of its old runs.
             tracing::warn!("another process declared this one dead and ended its runs");
         }

@@ -9,7 +9,7 @@ use ctx_core::outbox::{Outgoing, Settlement};
 use ctx_core::schedule::ScheduleState;
 use ctx_core::time::{Span, Timestamp};
 
-use crate::driver::Db;
+use crate::driver::{Db, Lock};
 use crate::relational::{identity_rows, outbox_rows, schedule_rows};
 use crate::{Error, OutboxQuery, Store, StoredOutgoing, Target};
 
@@ -17,7 +17,7 @@ impl Store {
     /// Stores an entity, or what changed of it.
     pub async fn put_entity(&self, entity: &Entity) -> Result<(), Error> {
         let entity = entity.clone();
-        self.transact(move |tx| identity_rows::put_entity(tx, &entity)).await
+        self.transact(Lock::Store, move |tx| identity_rows::put_entity(tx, &entity)).await
     }
 
     /// An entity by its id, also if it was merged.
@@ -48,7 +48,7 @@ impl Store {
     /// Links an address to an entity.
     pub async fn link_identity(&self, identity: &Identity) -> Result<Identity, Error> {
         let identity = identity.clone();
-        self.transact(move |tx| identity_rows::link(tx, &identity)).await
+        self.transact(Lock::Store, move |tx| identity_rows::link(tx, &identity)).await
     }
 
     /// Removes the link of an address to an entity.
@@ -58,7 +58,7 @@ impl Store {
         address: &Address,
     ) -> Result<Identity, Error> {
         let address = address.clone();
-        self.transact(move |tx| identity_rows::unlink(tx, entity, &address)).await
+        self.transact(Lock::Store, move |tx| identity_rows::unlink(tx, entity, &address)).await
     }
 
     /// Merges an entity into another one and returns the other one.
@@ -68,7 +68,7 @@ impl Store {
         from: EntityId,
         now: Timestamp,
     ) -> Result<Entity, Error> {
-        self.transact(move |tx| identity_rows::merge(tx, into, from, now)).await
+        self.transact(Lock::Store, move |tx| identity_rows::merge(tx, into, from, now)).await
     }
 
     /// The labels of the sessions with direct messages of an entity, those with the newest activity
@@ -108,13 +108,14 @@ impl Store {
         now: Timestamp,
     ) -> Result<Alias, Error> {
         let (alias, session) = (alias.to_owned(), session.clone());
-        self.transact(move |tx| identity_rows::add_alias(tx, &alias, &session, now)).await
+        self.transact(Lock::Store, move |tx| identity_rows::add_alias(tx, &alias, &session, now))
+            .await
     }
 
     /// Removes an alias and returns it.
     pub async fn remove_alias(&self, alias: &str) -> Result<Alias, Error> {
         let alias = alias.to_owned();
-        self.transact(move |tx| identity_rows::remove_alias(tx, &alias)).await
+        self.transact(Lock::Store, move |tx| identity_rows::remove_alias(tx, &alias)).await
     }
 
     /// Deliveries to channels, newest first.
@@ -144,7 +145,10 @@ impl Store {
         if limit == 0 || !self.read(move |db| outbox_rows::is_due(db, &names, now)).await? {
             return Ok(Vec::new());
         }
-        self.transact(move |tx| outbox_rows::claim(tx, &channels, node, lease, now, limit)).await
+        self.transact(Lock::Outbox, move |tx| {
+            outbox_rows::claim(tx, &channels, node, lease, now, limit)
+        })
+        .await
     }
 
     /// Stores how the delivery that was begun as `attempt` ended. `None` if its session is deleted.
@@ -156,24 +160,27 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Outgoing>, Error> {
         let settlement = settlement.clone();
-        self.transact(move |tx| outbox_rows::settle(tx, id, attempt, &settlement, now)).await
+        self.transact(Lock::Outbox, move |tx| {
+            outbox_rows::settle(tx, id, attempt, &settlement, now)
+        })
+        .await
     }
 
     /// Makes a dead delivery due.
     pub async fn retry_outgoing(&self, id: OutgoingId, now: Timestamp) -> Result<Outgoing, Error> {
-        self.transact(move |tx| outbox_rows::retry(tx, id, now)).await
+        self.transact(Lock::Outbox, move |tx| outbox_rows::retry(tx, id, now)).await
     }
 
     /// Makes the deliveries due that these processes, which have ended, had claimed.
     pub async fn release_outgoing(&self, nodes: &[NodeId], now: Timestamp) -> Result<u64, Error> {
         let nodes = outbox_rows::node_names(nodes);
-        self.transact(move |tx| outbox_rows::release(tx, &nodes, now)).await
+        self.transact(Lock::Outbox, move |tx| outbox_rows::release(tx, &nodes, now)).await
     }
 
     /// Stores when a schedule was first seen, unless it is known, and returns its state.
     pub async fn see_schedule(&self, name: &str, now: Timestamp) -> Result<ScheduleState, Error> {
         let name = name.to_owned();
-        self.transact(move |tx| schedule_rows::see(tx, &name, now)).await
+        self.transact(Lock::Schedules, move |tx| schedule_rows::see(tx, &name, now)).await
     }
 
     /// Every schedule that was seen, by name.
@@ -184,6 +191,7 @@ impl Store {
     /// Stores that a tick of a schedule is over. An older tick changes nothing.
     pub async fn set_last_tick(&self, name: &str, tick: Timestamp) -> Result<(), Error> {
         let name = name.to_owned();
-        self.transact(move |tx| schedule_rows::set_last_tick(tx, &name, tick)).await
+        self.transact(Lock::Schedules, move |tx| schedule_rows::set_last_tick(tx, &name, tick))
+            .await
     }
 }

@@ -5,8 +5,9 @@
 //! calls are synchronous; a driver runs them on a thread that may block.
 //!
 //! A statement is a `&'static str` with numbered parameters (`?1`). A driver may cache prepared
-//! statements under the address of the text. The only dialect marker is `IN LIST(?1)`: the
-//! parameter is a list of values ([`Arg::Ints`], [`Arg::Texts`]).
+//! statements under the address of the text. There are two dialect markers: `IN LIST(?1)`, whose
+//! parameter is a list of values ([`Arg::Ints`], [`Arg::Texts`]); and `/*pg … */`, a comment for
+//! SQLite whose content is part of the statement for PostgreSQL. A boolean parameter is an integer.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,7 +15,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use ctx_core::id::{NodeId, ObjectId};
 use ctx_core::object::Kind;
-use ctx_core::time::Timestamp;
+use ctx_core::time::{Span, Timestamp};
 
 use crate::pack::{Packed, unpack};
 use crate::transition::{Stored, Transition};
@@ -74,7 +75,7 @@ pub(crate) enum HashQuery<'a> {
 /// A statement parameter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Arg<'a> {
-    Null,
+    Null(ArgType),
     Int(i64),
     Bool(bool),
     Text(&'a str),
@@ -83,35 +84,54 @@ pub(crate) enum Arg<'a> {
     Texts(&'a [String]),
 }
 
+/// The type of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ArgType {
+    Int,
+    Text,
+    Bytes,
+    Ints,
+    Texts,
+}
+
+/// A type whose values are parameters of one type.
+pub(crate) trait Typed {
+    const TYPE: ArgType;
+}
+
 macro_rules! arg_from {
-    ($($from:ty => |$value:ident| $arg:expr),+ $(,)?) => {
+    ($($from:ty: $kind:ident => |$value:ident| $arg:expr),+ $(,)?) => {
         $(impl<'a> From<$from> for Arg<'a> {
             fn from($value: $from) -> Self {
                 $arg
             }
+        }
+
+        impl<'a> Typed for $from {
+            const TYPE: ArgType = ArgType::$kind;
         })+
     };
 }
 
 arg_from! {
-    i64 => |value| Arg::Int(value),
-    u64 => |value| Arg::Int(value.cast_signed()),
-    u16 => |value| Arg::Int(i64::from(value)),
-    u8 => |value| Arg::Int(i64::from(value)),
-    bool => |value| Arg::Bool(value),
-    &'a str => |value| Arg::Text(value),
-    &'a String => |value| Arg::Text(value),
-    &'a [u8; 32] => |value| Arg::Bytes(value),
-    &'a ObjectId => |value| Arg::Bytes(value.as_bytes()),
-    &'a [i64] => |value| Arg::Ints(value),
-    &'a Vec<i64> => |value| Arg::Ints(value),
-    &'a [String] => |value| Arg::Texts(value),
-    Timestamp => |value| Arg::Int(value.0),
+    i64: Int => |value| Arg::Int(value),
+    u64: Int => |value| Arg::Int(value.cast_signed()),
+    u16: Int => |value| Arg::Int(i64::from(value)),
+    u8: Int => |value| Arg::Int(i64::from(value)),
+    bool: Int => |value| Arg::Bool(value),
+    &'a str: Text => |value| Arg::Text(value),
+    &'a String: Text => |value| Arg::Text(value),
+    &'a [u8; 32]: Bytes => |value| Arg::Bytes(value),
+    &'a ObjectId: Bytes => |value| Arg::Bytes(value.as_bytes()),
+    &'a [i64]: Ints => |value| Arg::Ints(value),
+    &'a Vec<i64>: Ints => |value| Arg::Ints(value),
+    &'a [String]: Texts => |value| Arg::Texts(value),
+    Timestamp: Int => |value| Arg::Int(value.0),
 }
 
-impl<'a, T: Into<Arg<'a>>> From<Option<T>> for Arg<'a> {
+impl<'a, T: Into<Arg<'a>> + Typed> From<Option<T>> for Arg<'a> {
     fn from(value: Option<T>) -> Self {
-        value.map_or(Arg::Null, Into::into)
+        value.map_or(Arg::Null(T::TYPE), Into::into)
     }
 }
 
@@ -330,7 +350,15 @@ pub(crate) trait Tx: Db {
     /// Executes a statement that inserts one row, and returns the row's number.
     fn insert(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<i64, Error>;
 
-    /// Executes a statement, and returns the number of rows that it changed.
+    /// Locks the row of a session that this transaction has read. It fails if another transaction
+    /// may have changed the row meanwhile; the driver then runs the write again. A database with
+    /// one writer at a time has nothing to lock.
+    fn lock_session(&mut self, _session: i64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Executes a statement. In a maintenance transaction it returns the number of rows that it
+    /// changed; in a group of writes, which a driver may send with COMMIT, the number is not known.
     fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, Error>;
 
     /// Inserts a row of an object table together with its body. The statement's last five
@@ -369,6 +397,20 @@ pub(crate) enum Snapshot {
     Long,
 }
 
+/// What a maintenance transaction excludes until it ends. With one writer at a time, every
+/// transaction excludes all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lock {
+    /// Every other transaction that writes.
+    Store = 1,
+    /// Other changes of deliveries, except new ones.
+    Outbox = 2,
+    /// Other changes of schedules.
+    Schedules = 3,
+    /// Other deletions of what is no longer needed.
+    Purge = 4,
+}
+
 /// A function that reads one snapshot. It may run more than once.
 pub(crate) type Read = Box<dyn Fn(&dyn Db) -> Result<(), Error> + Send + Sync>;
 /// A function that runs inside a write transaction. Its error rolls the transaction back.
@@ -384,13 +426,20 @@ pub(crate) trait Driver: Send + Sync {
     async fn read(&self, snapshot: Snapshot, read: Read) -> Result<(), Error>;
 
     /// Runs a maintenance transaction.
-    async fn transact(&self, change: Transact) -> Result<(), Error>;
+    async fn transact(&self, lock: Lock, change: Transact) -> Result<(), Error>;
 
-    /// Registers this process as a node or renews its lease; `None` removes it. `false` if another
-    /// process had declared it dead and removed it.
-    async fn lease(&self, node: NodeId, until: Option<Timestamp>) -> Result<bool, Error>;
+    /// Registers this process as a node, or renews its lease for `length`; `None` removes it.
+    /// `false` if another process had declared it dead and removed it. `now` is the caller's clock,
+    /// which a database with a clock of its own ignores.
+    async fn lease(
+        &self,
+        node: NodeId,
+        now: Timestamp,
+        length: Option<Span>,
+    ) -> Result<bool, Error>;
 
-    /// Nodes whose process has ended, or that own a session under an expired lease.
+    /// Nodes whose process has ended, or that own a session under an expired lease. `now` is the
+    /// caller's clock, which a database with a clock of its own ignores.
     async fn dead_nodes(&self, now: Timestamp) -> Result<Vec<NodeId>, Error>;
 
     /// Physical upkeep that is due at `now`, such as erasing freed bytes; `true` if there is more.

@@ -58,6 +58,9 @@ pub enum Error {
     /// A failure that may be temporary: a retry can succeed.
     #[error("the store is not available: {0}")]
     Unavailable(String),
+    /// Something that this kind of store does not do.
+    #[error("{0}")]
+    Unsupported(&'static str),
     /// A bug in ctx: an invariant does not hold.
     #[error("internal error: {0}")]
     Internal(String),
@@ -77,6 +80,7 @@ impl Error {
             Error::Full => "disk_full",
             Error::NetworkDisk { .. } => "network_disk",
             Error::Unavailable(_) => "unavailable",
+            Error::Unsupported(_) => "unsupported",
             Error::Internal(_) => "internal",
         }
     }

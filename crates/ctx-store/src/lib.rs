@@ -9,7 +9,10 @@
 //! | `relational` | every SQL statement that the databases share |
 //! | `driver` | the interface that a database implements |
 //! | `schema`, `pack`, `word_filter` | schema version; packed bodies; words for the search index |
+//! | `search_match` | what a search finds in the text of a row |
+//! | `location` | opening a store by its directory or URL |
 //! | [`sqlite`] | the embedded database |
+//! | [`postgres`] | a database server |
 //!
 //! A write carries its rule into the transaction: the store reads the rows, the rule decides on
 //! exactly those rows, and the store writes the changes, all or none. What comes back as `Ok` is
@@ -18,10 +21,13 @@
 mod channels;
 mod driver;
 pub mod error;
+mod location;
 mod pack;
+pub mod postgres;
 mod records;
 mod relational;
 mod schema;
+mod search_match;
 pub mod sqlite;
 mod store;
 mod transition;
@@ -29,6 +35,7 @@ mod word_filter;
 mod write;
 
 pub use error::Error;
+pub use location::{Indexing, Options, create, exists, open};
 pub use records::{
     CommitQuery, Context, Due, FINDINGS_MAX, FeedEvent, FeedQuery, Finding, Found, GcReport,
     HeadMove, Health, Hidden, Hit, NarrativeNote, OutboxQuery, PAGE_MAX, Progress, SearchPage,

@@ -15,7 +15,7 @@ use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
 use tokio::sync::mpsc;
 
-use crate::driver::{Db, Driver, Snapshot, Tx};
+use crate::driver::{Db, Driver, Lock, Snapshot, Tx};
 use crate::relational::row_counts::RowCounts;
 use crate::relational::{
     compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, load, outbox_rows, purge,
@@ -100,6 +100,7 @@ impl Store {
     /// Runs a maintenance transaction.
     pub(crate) async fn transact<T: Send + 'static>(
         &self,
+        lock: Lock,
         mut change: impl FnMut(&mut dyn Tx) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (result, slot) = result_slot();
@@ -107,7 +108,7 @@ impl Store {
             result.set(change(tx)?);
             Ok(())
         };
-        self.driver.transact(Box::new(change)).await?;
+        self.driver.transact(lock, Box::new(change)).await?;
         slot.take()
     }
 
@@ -285,17 +286,24 @@ impl Store {
     }
 
     /// Registers this process as a node that runs sessions, or renews its lease. `false` if another
-    /// process had declared it dead; it is then registered anew.
-    pub async fn keep_alive(&self, node: NodeId, until: Timestamp) -> Result<bool, Error> {
-        self.driver.lease(node, Some(until)).await
+    /// process had declared it dead; it is then registered anew. `now` is this process's clock; a
+    /// database with a clock of its own ignores it.
+    pub async fn keep_alive(
+        &self,
+        node: NodeId,
+        now: Timestamp,
+        length: Span,
+    ) -> Result<bool, Error> {
+        self.driver.lease(node, now, Some(length)).await
     }
 
     /// Removes a node that owns no session. One that still owns some counts as dead from now on.
     pub async fn remove_node(&self, node: NodeId) -> Result<(), Error> {
-        self.driver.lease(node, None).await.map(drop)
+        self.driver.lease(node, Timestamp(0), None).await.map(drop)
     }
 
-    /// Nodes whose process has ended, or that own a session under an expired lease.
+    /// Nodes whose process has ended, or that own a session under an expired lease. `now` is as in
+    /// [`Store::keep_alive`].
     pub async fn dead_nodes(&self, now: Timestamp) -> Result<Vec<NodeId>, Error> {
         self.driver.dead_nodes(now).await
     }
@@ -309,13 +317,13 @@ impl Store {
         });
         let (turns, keys, deliveries) = due.await?;
         if deliveries {
-            self.transact(move |tx| outbox_rows::delete_expired(tx, now)).await?;
+            self.transact(Lock::Outbox, move |tx| outbox_rows::delete_expired(tx, now)).await?;
         }
         if keys {
-            self.transact(move |tx| idempotency_rows::delete_expired(tx, now)).await?;
+            self.transact(Lock::Purge, move |tx| idempotency_rows::delete_expired(tx, now)).await?;
         }
         match turns {
-            true => self.transact(move |tx| purge::purge(tx, now)).await,
+            true => self.transact(Lock::Purge, move |tx| purge::purge(tx, now)).await,
             false => self.driver.maintain(now).await,
         }
     }
@@ -330,7 +338,7 @@ impl Store {
         if repair {
             self.search.rebuild().await?;
             repaired.push("the search index".to_owned());
-            repaired.extend(self.transact(repair::repair).await?);
+            repaired.extend(self.transact(Lock::Store, repair::repair).await?);
         }
         let structure = self.driver.inspect(true).await?.faults;
         let (sender, mut reports) = mpsc::unbounded_channel();
@@ -359,7 +367,7 @@ impl Store {
         while self.driver.maintain(now).await? {}
         let mut all = GcReport::default();
         loop {
-            let some = self.transact(move |tx| gc::collect(tx, now, grace)).await?;
+            let some = self.transact(Lock::Store, move |tx| gc::collect(tx, now, grace)).await?;
             all.blobs_removed += some.blobs_removed;
             all.bytes_removed += some.bytes_removed;
             all.blobs_kept = some.blobs_kept;
@@ -377,7 +385,7 @@ impl Store {
     /// Stores a token under the hash of its secret.
     pub async fn insert_token(&self, token: &Token, digest: ObjectId) -> Result<(), Error> {
         let token = token.clone();
-        self.transact(move |tx| token_rows::insert(tx, &token, digest)).await
+        self.transact(Lock::Store, move |tx| token_rows::insert(tx, &token, digest)).await
     }
 
     /// The token whose secret has this hash.
@@ -392,7 +400,7 @@ impl Store {
 
     /// Deletes a token and returns it.
     pub async fn delete_token(&self, id: TokenId) -> Result<Option<Token>, Error> {
-        self.transact(move |tx| token_rows::delete(tx, id)).await
+        self.transact(Lock::Store, move |tx| token_rows::delete(tx, id)).await
     }
 
     /// The project that the store was created for.

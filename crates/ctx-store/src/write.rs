@@ -85,12 +85,16 @@ pub(crate) fn run(tx: &mut dyn Tx, job: &PreparedWrite) -> Result<Outcome, Write
         return Ok(Outcome::Replayed(answer));
     }
     let mut loaded = load(db, &write.target, &write.needs, write.now).map_err(read)?;
+    if let Some(found) = &loaded.session {
+        tx.lock_session(found.row).map_err(WriteError::Failed)?;
+    }
     // A panicking rule is a bug. It must not end the writer and with it all other writes.
     let (view, routed) = (loaded.view.as_ref(), loaded.routed.as_ref());
     let decided = catch_unwind(AssertUnwindSafe(|| job.rule.decide(view, routed)));
     let decided = decided.map_err(|_| Error::Internal("a rule panicked".to_owned()));
     let batch = decided.map_err(WriteError::Rejected)?;
     let batch = batch.map_err(|refusal| WriteError::Rejected(refusal.into()))?;
+    let db: &dyn Db = tx;
     resolve(db, &batch.changes, &mut loaded.rows).map_err(read)?;
     let own: Vec<Packed> =
         batch.objects.iter().map(|object| pack(object.clone(), job.compress)).collect();
@@ -115,4 +119,14 @@ pub(crate) fn run(tx: &mut dyn Tx, job: &PreparedWrite) -> Result<Outcome, Write
         seq: applied.seq,
         feed_row: applied.feed_row,
     }))
+}
+
+/// Whether a write leaves no row behind. A write with an idempotency key stores its key.
+pub(crate) fn stores_nothing(write: &PreparedWrite, outcome: &Result<Outcome, Error>) -> bool {
+    match outcome {
+        Ok(Outcome::Applied(Applied { batch, .. })) => {
+            batch.changes.is_empty() && batch.events.is_empty() && write.rule.key().is_none()
+        }
+        Ok(Outcome::Replayed(_)) | Err(_) => true,
+    }
 }

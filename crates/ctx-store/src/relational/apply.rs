@@ -379,7 +379,8 @@ impl<'b> Writer<'_, 'b> {
     fn append_commit(&mut self, record: &CommitRecord) -> Result<(), Error> {
         let task = self.task_row(record.commit.task)?;
         let body = pack(record.object.clone().into(), self.input.compress);
-        task_rows::insert_commit(self.tx, task, record, &body)
+        let seen = self.rows.project_head.replace(Some(record.id));
+        task_rows::insert_commit(self.tx, task, record, &body, seen)
     }
 
     fn put_task(&mut self, task: &Task) -> Result<(), Error> {

@@ -7,10 +7,10 @@ use ctx_core::pin::Pin;
 use ctx_core::time::Timestamp;
 
 use crate::driver::{Db, Tx, args};
-use crate::{Context, Error, StoredTurn};
+use crate::{Context, Error};
 
 use super::session_rows::known_row;
-use super::turn_path::Path;
+use super::turn_path::{Path, Visit};
 use super::{from_id, from_json, from_name, to_json, to_name, turn_rows};
 
 /// Inserts the row of a compaction turn.
@@ -92,20 +92,16 @@ pub(crate) fn context(
     head: TurnId,
     max_bytes: usize,
 ) -> Result<Context, Error> {
-    let mut path = Path::from(db, Some(head_row(db, session, head)?));
-    let (mut turns, mut bytes): (Vec<StoredTurn>, usize) = (Vec::new(), 0);
-    let mut boundary = Boundary::default();
-    while let Some(turn) = path.next_turn()? {
-        bytes = bytes.saturating_add(turn.body.as_ref().map_or(0, |body| body.bytes.len()));
-        if bytes > max_bytes {
-            break;
+    let path = Path::from(db, Some(head_row(db, session, head)?));
+    let (mut bytes, mut boundary) = (0_usize, Boundary::default());
+    let turns = path.turns_while(|turn, header, size, compaction| {
+        bytes = bytes.saturating_add(size);
+        match bytes {
+            bytes if bytes > max_bytes => Visit::Before,
+            _ if boundary.visit(turn, header.kind, compaction) => Visit::On,
+            _ => Visit::Last,
         }
-        let continues = boundary.visit(turn.id, turn.header.kind, turn.compaction.as_ref());
-        turns.push(turn);
-        if !continues {
-            break;
-        }
-    }
+    })?;
     let reached = turns.last().map_or(u64::MAX, |turn| turn.depth);
     let row = known_row(db, session)?;
     let found = pins(db, row)?;

@@ -57,7 +57,7 @@ pub(crate) fn inboxes(
     db.rows(
         "SELECT session, message_id, position, mode, source, content, intent, overrides, state,
                 enqueued_at
-         FROM inbox WHERE session IN LIST(?1) AND (?2 OR state <> 'dropped')
+         FROM inbox WHERE session IN LIST(?1) AND (?2 <> 0 OR state <> 'dropped')
          ORDER BY session, position, message_id",
         args![sessions, dropped],
         |row| Ok((row.get(0)?, item(row)?)),

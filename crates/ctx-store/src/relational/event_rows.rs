@@ -4,14 +4,20 @@
 //! recorded by its row number, a tenth of its hash. The rows of a session are linked newest to
 //! oldest (`sessions.last_event`, `events.prev`), so that no index is written with each event.
 
+use std::collections::HashMap;
+
 use ctx_core::decide::Event;
 use ctx_core::id::{SessionId, TurnId};
+use ctx_core::time::Timestamp;
 use serde_json::Value;
 
 use crate::driver::{Db, Row, Tx, args, limit_arg};
 use crate::{Error, FeedEvent, FeedQuery};
 
-use super::{from_id, from_json, to_json, turn_rows};
+use super::{from_id, from_json, to_json};
+
+/// Rows of a session that are read at a time.
+const READ_ROWS: usize = 256;
 
 /// A page of events, oldest first. It ends with a whole row, so it can exceed the limit.
 pub(crate) fn list(db: &dyn Db, query: FeedQuery, limit: usize) -> Result<Vec<FeedEvent>, Error> {
@@ -28,28 +34,34 @@ fn of_session(
     limit: usize,
 ) -> Result<Vec<FeedEvent>, Error> {
     let id = session.to_string();
-    let mut at = db.int("SELECT last_event FROM sessions WHERE id = ?1", args![&id])?;
-    let mut rows = Vec::new();
-    while let Some(row) = at {
-        let link: Option<(Option<i64>, u64)> =
-            db.row("SELECT prev, seq FROM events WHERE id = ?1", args![row], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })?;
-        let (prev, seq) =
-            link.ok_or_else(|| Error::Damaged(format!("event row {row} is missing")))?;
-        if seq <= after {
-            break;
-        }
-        rows.push(row);
-        at = prev;
+    // Newest first, up to the first row that is not after.
+    let chain = db.rows(
+        "WITH RECURSIVE chain(id, prev, seq) AS (
+           SELECT e.id, e.prev, e.seq FROM sessions s JOIN events e ON e.id = s.last_event
+           WHERE s.id = ?1
+           UNION ALL SELECT e.id, e.prev, e.seq FROM chain JOIN events e ON e.id = chain.prev
+           WHERE chain.seq > ?2)
+         SELECT id, prev, seq FROM chain",
+        args![&id, after],
+        |row| Ok((row.get::<i64>(0)?, row.get::<Option<i64>>(1)?, row.get::<u64>(2)?)),
+    )?;
+    let missing = match chain.last() {
+        None => db.int("SELECT last_event FROM sessions WHERE id = ?1", args![&id])?,
+        Some((_, prev, seq)) => prev.filter(|_| *seq > after),
+    };
+    if let Some(row) = missing {
+        return Err(Error::Damaged(format!("event row {row} is missing")));
     }
+    let wanted = chain.iter().rev().filter(|(_, _, seq)| *seq > after);
+    let wanted: Vec<i64> = wanted.map(|(row, _, _)| *row).collect();
     let mut events = Vec::new();
-    for row in rows.into_iter().rev() {
-        db.query(
-            "SELECT id, ?2, seq, at, events FROM events WHERE id = ?1",
-            args![row, &id],
-            &mut |row| unfold(db, row, &mut events),
+    for rows in wanted.chunks(limit.clamp(1, READ_ROWS)) {
+        let found = db.rows(
+            "SELECT id, ?2, seq, at, events FROM events WHERE id IN LIST(?1) ORDER BY id",
+            args![rows, &id],
+            stored,
         )?;
+        unfold(db, found, &mut events)?;
         if events.len() >= limit {
             break;
         }
@@ -59,50 +71,65 @@ fn of_session(
 }
 
 fn of_all(db: &dyn Db, after: i64, limit: usize) -> Result<Vec<FeedEvent>, Error> {
-    let mut events = Vec::new();
-    db.query(
+    let found = db.rows(
         "SELECT e.id, COALESCE(s.id, d.id), e.seq, e.at, e.events FROM events e
          LEFT JOIN sessions s ON s.row = e.session LEFT JOIN deleted_sessions d ON d.row = e.session
-         WHERE e.id > ?1 ORDER BY e.id LIMIT ?2",
+         WHERE e.id > ?1 /*pg AND e.id <= SETTLED*/ ORDER BY e.id LIMIT ?2",
         args![after, limit_arg(limit)],
-        &mut |row| unfold(db, row, &mut events),
+        stored,
     )?;
+    let mut events = Vec::new();
+    unfold(db, found, &mut events)?;
     Ok(events)
 }
 
 /// The newest row: the cursor of a reader of all sessions that starts now.
 pub(crate) fn newest(db: &dyn Db) -> Result<i64, Error> {
-    Ok(db.int("SELECT MAX(id) FROM events", args![])?.unwrap_or(0))
+    Ok(db.int("SELECT MAX(id) FROM events /*pg WHERE id <= SETTLED*/", args![])?.unwrap_or(0))
 }
 
-fn unfold(db: &dyn Db, row: Row<'_>, events: &mut Vec<FeedEvent>) -> Result<(), Error> {
-    let (id, seq): (i64, u64) = (row.get(0)?, row.get(2)?);
+/// A row, with turns by their row numbers.
+struct StoredRow {
+    row: i64,
+    session: SessionId,
+    seq: u64,
+    at: Timestamp,
+    events: Vec<Value>,
+}
+
+fn stored(row: Row<'_>) -> Result<StoredRow, Error> {
+    let id: i64 = row.get(0)?;
     let session = row
         .get::<Option<&str>>(1)?
         .ok_or_else(|| Error::Damaged(format!("event row {id} has no session")))?;
-    let session = from_id("a session's id", session)?;
-    let mut stored: Vec<Value> = from_json("an event", row.get(4)?)?;
-    stored.iter_mut().try_for_each(|event| name_turn(db, event))?;
-    let first = (seq + 1).saturating_sub(stored.len() as u64);
-    let at = row.get(3)?;
-    let event = |(n, event): (usize, Value)| FeedEvent {
+    Ok(StoredRow {
         row: id,
-        session,
-        seq: first + n as u64,
-        at,
-        event: Event::from_json(event),
-    };
-    events.extend(stored.into_iter().enumerate().map(event));
-    Ok(())
+        session: from_id("a session's id", session)?,
+        seq: row.get(2)?,
+        at: row.get(3)?,
+        events: from_json("an event", row.get(4)?)?,
+    })
 }
 
-/// Replaces the row number of a turn by its id; null if the turn was deleted.
-fn name_turn(db: &dyn Db, event: &mut Value) -> Result<(), Error> {
-    if let Some(turn) = event.get_mut("turn")
-        && let Some(row) = turn.as_i64()
-    {
-        let id = turn_rows::id_at(db, row)?;
-        *turn = id.map_or(Value::Null, |id| Value::String(id.to_string()));
+/// Adds the events of rows. The row number of a turn is replaced by its id; null if it was deleted.
+fn unfold(db: &dyn Db, rows: Vec<StoredRow>, events: &mut Vec<FeedEvent>) -> Result<(), Error> {
+    let turn_of = |event: &Value| event.get("turn").and_then(Value::as_i64);
+    let turns: Vec<i64> = rows.iter().flat_map(|row| &row.events).filter_map(turn_of).collect();
+    let mut ids = HashMap::new();
+    if !turns.is_empty() {
+        let sql = "SELECT id, hash FROM turns WHERE id IN LIST(?1)";
+        let found = db.rows(sql, args![&turns], |row| Ok((row.get::<i64>(0)?, row.get(1)?)))?;
+        ids.extend(found.into_iter().map(|(row, id)| (row, TurnId(id).to_string())));
+    }
+    for StoredRow { row, session, seq, at, events: stored } in rows {
+        let first = (seq + 1).saturating_sub(stored.len() as u64);
+        for (n, mut event) in stored.into_iter().enumerate() {
+            if let Some(turn) = turn_of(&event) {
+                event["turn"] = ids.get(&turn).map_or(Value::Null, |id| Value::String(id.clone()));
+            }
+            let event = Event::from_json(event);
+            events.push(FeedEvent { row, session, seq: first + n as u64, at, event });
+        }
     }
     Ok(())
 }
@@ -113,7 +140,7 @@ pub(crate) fn insert(
     session: i64,
     prev: Option<i64>,
     seq: u64,
-    at: ctx_core::time::Timestamp,
+    at: Timestamp,
     events: &[Event],
     stored_turn: Option<(TurnId, i64)>,
 ) -> Result<i64, Error> {

@@ -12,19 +12,22 @@ use super::{from_json, to_json};
 /// How long a key and its answer are kept.
 pub(crate) const RETENTION: Span = Span::days(7);
 
+/// Finds a key. A driver may send it ahead.
+pub(crate) static FIND: &str =
+    "SELECT request_hash, answer, created_at FROM idempotency WHERE scope = ?1 AND key = ?2";
+
 /// The stored answer of a key, or `None` for a new key.
 ///
 /// # Errors
 /// If the key was used for another request.
 pub(crate) fn find(db: &dyn Db, key: &OnceKey, now: Timestamp) -> Result<Option<Value>, Error> {
     let since = now.0.saturating_sub_unsigned(RETENTION.0);
-    let found = db.row(
-        "SELECT request_hash, answer FROM idempotency
-         WHERE scope = ?1 AND key = ?2 AND created_at > ?3",
-        args![&key.scope, &key.key, since],
-        |row| Ok((row.get(0)?, from_json("an idempotent answer", row.get(1)?)?)),
-    )?;
-    match found {
+    let found = db.row(FIND, args![&key.scope, &key.key], |row| {
+        let is_kept = row.get::<i64>(2)? > since;
+        let answer = is_kept.then(|| from_json("an idempotent answer", row.get(1)?)).transpose()?;
+        Ok(answer.map(|answer| (row.get(0), answer)))
+    })?;
+    match found.flatten().map(|(request, answer)| Ok::<_, Error>((request?, answer))).transpose()? {
         Some((request, _)) if key.request != request => {
             Err(Error::Refused(Refusal::IdempotencyMismatch))
         }

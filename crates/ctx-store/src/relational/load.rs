@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use ctx_core::commit::{FileTouch, merge_files};
 use ctx_core::decide::{Change, Drafts, Needs, SessionView, TurnNeed, TurnPosition};
-use ctx_core::id::{BlobId, StepId, TaskId, TurnId};
+use ctx_core::id::{BlobId, CommitId, StepId, TaskId, TurnId};
 use ctx_core::message::Part;
 use ctx_core::routing::{OTHER_SESSIONS_MAX, Routed};
 use ctx_core::session::Activity;
@@ -40,6 +40,8 @@ pub(crate) struct KnownRows {
     pub(crate) tasks: HashMap<TaskId, KnownTask>,
     /// Of the turns to adopt: how many are stored already, and the row of the last of these.
     pub(crate) adopted: Option<(usize, i64)>,
+    /// The HEAD of the session's project, if it was read. `None` inside: there is none.
+    pub(crate) project_head: Option<Option<CommitId>>,
 }
 
 /// Rows of a stored task.
@@ -109,6 +111,7 @@ fn load_work(
 ) -> Result<(), Error> {
     if needs.open_task {
         view.project_head = task_rows::project_head(db, &found.session.project)?;
+        rows.project_head = Some(view.project_head);
         if let Some(task) = found.task_row.map(|row| task_rows::by_row(db, row)).transpose()? {
             view.task = task.map(|task| rows.add_task(task));
         }

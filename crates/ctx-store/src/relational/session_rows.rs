@@ -160,14 +160,15 @@ pub(crate) fn list(db: &dyn Db, query: &SessionQuery) -> Result<Vec<SessionRow>,
     let words = query.words.as_ref().map(|words| like_pattern(words));
     db.rows(
         select_session!(
-            "(s.last_activity_at, s.row) < (?1, ?2) AND (?3 OR s.status IN LIST(?4))
+            "(s.last_activity_at, s.row) < (?1, ?2) /*pg AND s.active_hour <= ?1 / 3600000*/
+               AND (?3 <> 0 OR s.status IN LIST(?4))
                AND (?5 IS NULL OR s.project = ?5) AND (?6 IS NULL OR s.parent_session_label = ?6)
                AND (?7 IS NULL OR lower(s.label) LIKE ?7 ESCAPE '\\'
                     OR lower(s.title) LIKE ?7 ESCAPE '\\' OR lower(s.project) LIKE ?7 ESCAPE '\\')
-               AND (NOT ?8 OR s.state = 'suspended' OR s.pending_prompt IS NOT NULL
+               AND (?8 = 0 OR s.state = 'suspended' OR s.pending_prompt IS NOT NULL
                     OR (SELECT t.state ->> 'name' FROM tasks t WHERE t.row = s.task)
                        IN ('awaiting_user', 'pending_complete'))
-             ORDER BY s.last_activity_at DESC, s.row DESC LIMIT ?9"
+             ORDER BY /*pg s.active_hour DESC,*/ s.last_activity_at DESC, s.row DESC LIMIT ?9"
         ),
         args![
             at,
@@ -232,7 +233,8 @@ pub(crate) fn due(db: &dyn Db, due: &Due, limit: usize) -> Result<Vec<SessionId>
         }
         Due::IdleSessions { since } => db.rows(
             "SELECT s.id FROM sessions s
-             WHERE s.last_activity_at < ?1 AND s.status IN ('active', 'suspended')
+             WHERE s.last_activity_at < ?1 /*pg AND s.active_hour <= ?1 / 3600000*/
+               AND s.status IN ('active', 'suspended')
                AND s.state = 'idle' AND NOT EXISTS (
                  SELECT 1 FROM inbox i WHERE i.session = s.row AND i.state IN ('waiting', 'held'))
              LIMIT ?2",

@@ -180,7 +180,7 @@ pub(crate) fn commits(db: &dyn Db, query: &CommitQuery) -> Result<Vec<(CommitId,
     };
     let rows = db.rows(
         "SELECT id, hash FROM commits WHERE id < ?1 AND (?2 IS NULL OR project = ?2)
-           AND (?3 OR commit_type IN LIST(?4)) ORDER BY id DESC LIMIT ?5",
+           AND (?3 <> 0 OR commit_type IN LIST(?4)) ORDER BY id DESC LIMIT ?5",
         args![
             before,
             query.project.as_ref(),
@@ -314,12 +314,14 @@ pub(crate) fn files_json(step: &Step) -> Result<Option<String>, Error> {
     if files.is_empty() { Ok(None) } else { to_json(&files).map(Some) }
 }
 
-/// Inserts a commit and moves the HEAD of its project.
+/// Inserts a commit and moves the HEAD of its project. `seen` is the HEAD that the transaction has
+/// read. If another transaction has moved it meanwhile, this one fails and is run again.
 pub(crate) fn insert_commit(
     tx: &mut dyn Tx,
     task: i64,
     record: &CommitRecord,
     body: &Packed,
+    seen: Option<Option<CommitId>>,
 ) -> Result<(), Error> {
     let commit = &record.commit;
     tx.insert_object(
@@ -337,7 +339,22 @@ pub(crate) fn insert_commit(
         ],
         Some(body),
     )?;
-    move_ref(tx, &format!("HEAD:{}", commit.project), record.id.0, commit.created_at)
+    let name = format!("HEAD:{}", commit.project);
+    let Some(seen) = seen else {
+        return move_ref(tx, &name, record.id.0, commit.created_at);
+    };
+    tx.execute(
+        "INSERT INTO refs(name, target, moved_at) VALUES (?1, ?2, ?3)
+         ON CONFLICT(name) DO UPDATE
+         SET target = CASE WHEN refs.target = ?4 THEN ?2 /*pg ELSE stale()*/ END, moved_at = ?3",
+        args![
+            &name,
+            &record.id.to_string(),
+            commit.created_at,
+            seen.map(|seen| seen.to_string()).as_ref()
+        ],
+    )?;
+    Ok(())
 }
 
 pub(crate) fn move_ref(

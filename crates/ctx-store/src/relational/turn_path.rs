@@ -21,7 +21,8 @@ use crate::{Error, StoredTurn, TurnQuery};
 use super::turn_rows::missing;
 use super::{checked, compaction_rows, decoded};
 
-/// Most rows that one statement reads. Rows of one session are mostly consecutive.
+/// Most rows that one statement reads. On SQLite the rows of one session are mostly consecutive, so
+/// a range of rows is read; PostgreSQL follows the parents, as its numbers have gaps.
 const WINDOW_MAX: i64 = 128;
 /// Turns that are read and decoded together.
 const BATCH_TURNS: usize = 64;
@@ -124,6 +125,16 @@ impl PackedTurn {
 /// What is made of each turn.
 type MapTurn<'a, T> = &'a (dyn Fn(StoredTurn) -> Result<T, Error> + Sync);
 
+/// Whether a path is followed further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Visit {
+    /// It ends before this turn.
+    Before,
+    /// This turn is the last.
+    Last,
+    On,
+}
+
 /// The rows of a turn and its ancestors, newest first.
 pub(crate) struct Path<'a> {
     db: &'a dyn Db,
@@ -147,6 +158,41 @@ impl<'a> Path<'a> {
         Ok(turns.pop())
     }
 
+    /// The next turns, up to the one for which `visit` is false, and their bodies. Of each turn,
+    /// `visit` gets the id, the header, the size of the body in bytes, and the compaction.
+    pub(crate) fn turns_while(
+        mut self,
+        mut visit: impl FnMut(TurnId, &Header, usize, Option<&Compaction>) -> Visit,
+    ) -> Result<Vec<StoredTurn>, Error> {
+        let mut rows = Vec::new();
+        while let Some(row) = self.next_row()? {
+            let compaction = match row.header.kind {
+                turn::Kind::Compaction => compaction_rows::read(self.db, row.row)?,
+                turn::Kind::Normal => None,
+            };
+            let visited = visit(TurnId(row.id), &row.header, row.size(), compaction.as_ref());
+            if visited != Visit::Before {
+                rows.push(row);
+            }
+            if visited != Visit::On {
+                break;
+            }
+        }
+        let (mut turns, mut rows) = (Vec::with_capacity(rows.len()), rows.into_iter().peekable());
+        while rows.peek().is_some() {
+            let mut bytes = 0;
+            let mut some = Vec::new();
+            while let Some(row) =
+                rows.next_if(|_| some.len() < BATCH_TURNS && bytes < BATCH_MAX_BYTES)
+            {
+                bytes += row.size();
+                some.push(row);
+            }
+            turns.extend(Batch::read(self.db, some, Vec::new())?.map(&Ok)?.0);
+        }
+        Ok(turns)
+    }
+
     fn next_row(&mut self) -> Result<Option<TurnRow>, Error> {
         if let (true, Some(from)) = (self.read.is_empty(), self.at) {
             self.read_window(from)?;
@@ -157,9 +203,13 @@ impl<'a> Path<'a> {
     fn read_window(&mut self, from: i64) -> Result<(), Error> {
         let mut others = false;
         self.db.query(
-            "SELECT id, hash, version, header, parent, depth, body_version, seg, off, len, packing,
+            "/*pg WITH RECURSIVE up(id, n) AS (
+               SELECT ?1, 1 UNION ALL SELECT t.parent, up.n + 1 FROM turns t JOIN up ON t.id = up.id
+               WHERE up.n < ?2 AND t.parent IS NOT NULL)*/
+             SELECT id, hash, version, header, parent, depth, body_version, seg, off, len, packing,
                     size
-             FROM turns WHERE id <= ?1 AND id > ?1 - ?2 ORDER BY id DESC",
+             FROM turns WHERE /*pg id IN (SELECT id FROM up) OR FALSE AND*/
+               (id <= ?1 AND id > ?1 - ?2) ORDER BY id DESC",
             args![from, self.window],
             &mut |row| {
                 if Some(row.get(0)?) == self.at {

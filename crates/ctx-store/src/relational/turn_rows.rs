@@ -183,7 +183,7 @@ pub(crate) fn insert(
         Table::Turns,
         "INSERT INTO turns(hash, version, parent, depth, session, header, blobs, body_version,
              skip, seg, off, len, packing, size)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CASE WHEN ?9 THEN ?3 ELSE
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CASE WHEN ?9 <> 0 THEN ?3 ELSE
              (SELECT skip FROM turns WHERE id = (SELECT skip FROM turns WHERE id = ?3)) END,
              ?10, ?11, ?12, ?13, ?14)",
         args![

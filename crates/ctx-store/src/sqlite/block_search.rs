@@ -1,79 +1,17 @@
 //! Full-text search. Block filters select the rows to read; the text of each row decides whether it
 //! matches.
 
-use std::collections::{HashSet, VecDeque};
-
-use ctx_core::commit::Commit;
 use ctx_core::id::ObjectId;
-use ctx_core::message::{Message, Part};
 use ctx_core::object::{Kind, Object};
-use ctx_core::step::{Entry, Step};
-use ctx_core::time::Timestamp;
-use ctx_core::turn::{self, Header};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::driver::Table;
-use crate::{Error, Hit, SearchPage, SearchPlace, word_filter};
+use crate::search_match::{self, QueryWord, RowHit, may_contain_all};
+use crate::{Error, Hit, SearchPage, SearchPlace};
 
 use super::hash_index::watermark;
 use super::segment;
 use super::shown_turns::ShownTurns;
-
-/// Most words of a query; further ones are ignored.
-const WORDS_MAX: usize = 16;
-/// Characters before the first match in a snippet; twice as many follow it.
-const SNIPPET_CHARS: usize = 40;
-
-/// A word of the query. `retr*` matches every word that begins with `retr`.
-struct QueryWord {
-    word: String,
-    prefix: bool,
-    hashes: Vec<u32>,
-}
-
-impl QueryWord {
-    fn parse_all(text: &str) -> Vec<Self> {
-        text.split_whitespace().take(WORDS_MAX).filter_map(Self::parse).collect()
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let (word, prefix) = match text.strip_suffix('*') {
-            Some(stem) => (stem, true),
-            None => (text, false),
-        };
-        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
-        if word.is_empty() {
-            return None;
-        }
-        // Filters contain whole words, so they cannot test a prefix.
-        let hashes = if prefix { Vec::new() } else { word_filter::query_hashes(word) };
-        Some(Self { word: fold_case(word), prefix, hashes })
-    }
-
-    fn may_match(&self, filter: &[u8]) -> bool {
-        self.hashes.iter().all(|hash| word_filter::may_contain(filter, *hash))
-    }
-
-    /// Offset of the word in a text that is folded to lower case.
-    fn find(&self, text: &str) -> Option<usize> {
-        let is_unspaced = |c: Option<char>| c.is_some_and(word_filter::is_unspaced_script);
-        let (first, last) = (self.word.chars().next(), self.word.chars().next_back());
-        text.match_indices(&self.word).map(|(at, _)| at).find(|&at| {
-            let before = text[..at].chars().next_back();
-            let after = text[at + self.word.len()..].chars().next();
-            let free = |c: Option<char>| is_unspaced(c) || c.is_none_or(|c| !c.is_alphanumeric());
-            (is_unspaced(first) || free(before))
-                && (self.prefix || is_unspaced(last) || free(after))
-        })
-    }
-}
-
-fn fold_case(text: &str) -> String {
-    text.chars().flat_map(word_filter::fold_case).collect()
-}
-
-/// A hit and its row number.
-type RowHit = (i64, Hit);
 
 /// At most `limit` hits among the rows before a position, newest first.
 pub(crate) fn search(
@@ -84,42 +22,9 @@ pub(crate) fn search(
     limit: usize,
 ) -> Result<SearchPage, Error> {
     let words = QueryWord::parse_all(query);
-    if words.is_empty() || limit == 0 {
-        return Ok(SearchPage { hits: Vec::new(), next: None });
-    }
-    let from = from.unwrap_or(SearchPlace { turns: i64::MAX, steps: i64::MAX, commits: i64::MAX });
-    // One more hit than requested shows whether there is another page.
-    let page = limit.saturating_add(1);
-    let look = |table, before| {
-        Ok::<_, Error>(VecDeque::from(search_table(main, search_db, table, before, &words, page)?))
-    };
-    let found = [
-        look(Table::Turns, from.turns)?,
-        look(Table::Steps, from.steps)?,
-        look(Table::Commits, from.commits)?,
-    ];
-    Ok(merge(found, from, limit))
-}
-
-/// Merges three lists by time. Hits are always taken from the front of a list, so the next page
-/// begins at the last row taken from each one.
-fn merge(mut found: [VecDeque<RowHit>; 3], from: SearchPlace, limit: usize) -> SearchPage {
-    let (mut hits, mut seen) = (Vec::new(), HashSet::new());
-    let mut at = [from.turns, from.steps, from.commits];
-    while hits.len() < limit {
-        let newest = (0..3)
-            .filter_map(|n| Some((found[n].front()?.1.at, n)))
-            .max_by_key(|(at, n)| (*at, std::cmp::Reverse(*n)));
-        let Some((_, n)) = newest else { break };
-        let Some((row, hit)) = found[n].pop_front() else { break };
-        at[n] = row;
-        if seen.insert(hit.id) {
-            hits.push(hit);
-        }
-    }
-    let [turns, steps, commits] = at;
-    let more = found.iter().any(|list| !list.is_empty());
-    SearchPage { hits, next: more.then_some(SearchPlace { turns, steps, commits }) }
+    search_match::page(&words, from, limit, |table, before, limit| {
+        search_table(main, search_db, table, before, &words, limit)
+    })
 }
 
 fn search_table(
@@ -201,17 +106,6 @@ fn body_of(main: &Connection, table: Table, row: i64) -> Result<Option<Vec<u8>>,
     place.map(|place| segment::read(main, &place)).transpose()
 }
 
-/// Cheap test before a row is decoded: the filter covers a whole block, and most of its rows do not
-/// contain the words.
-fn may_contain_all(bytes: &[u8], words: &[QueryWord]) -> bool {
-    let lower = bytes.to_ascii_lowercase();
-    let plain = |word: &&QueryWord| word.word.bytes().all(|b| b.is_ascii_alphanumeric());
-    words
-        .iter()
-        .filter(plain)
-        .all(|word| memchr::memmem::find(&lower, word.word.as_bytes()).is_some())
-}
-
 fn hit(
     main: &Connection,
     table: Table,
@@ -220,15 +114,9 @@ fn hit(
     bytes: Vec<u8>,
     words: &[QueryWord],
 ) -> Result<Option<Hit>, Error> {
-    let Some((at, text)) = text_of(main, table, row, bytes)? else { return Ok(None) };
-    let lower = fold_case(&text);
-    let mut first = None;
-    for word in words {
-        let Some(place) = word.find(&lower) else { return Ok(None) };
-        first = first.or(Some(place));
-    }
-    let snippet =
-        snippet(if lower.len() == text.len() { &text } else { &lower }, first.unwrap_or(0));
+    let header = if table == Table::Turns { header_at(main, row)? } else { None };
+    let found = search_match::matched(table, header.as_ref(), bytes, words);
+    let Some((at, snippet)) = found else { return Ok(None) };
     Ok(Some(Hit {
         kind: table.kind().name(),
         id,
@@ -257,34 +145,6 @@ fn session_of(main: &Connection, table: Table, row: i64) -> Result<Option<String
     Ok(main.prepare_cached(sql)?.query_row([row], |row| row.get(0)).optional()?)
 }
 
-/// Time and text of a row; `None` if it cannot be decoded, which `verify` reports.
-fn text_of(
-    main: &Connection,
-    table: Table,
-    row: i64,
-    bytes: Vec<u8>,
-) -> Result<Option<(Timestamp, String)>, Error> {
-    let object = Object { kind: table.kind(), version: 1, bytes };
-    Ok(match table {
-        Table::Turns => {
-            let header = header_at(main, row)?.and_then(|header| header.decode::<Header>().ok());
-            let body = Object { kind: Kind::TurnBody, ..object };
-            header.and_then(|header| {
-                Some((header.ended_at, turn_text(&turn::messages(&header, &body).ok()?)))
-            })
-        }
-        Table::Steps => object.decode::<Step>().ok().map(|step| {
-            let words: Vec<String> =
-                step.payload.iter().filter_map(Entry::searchable_text).collect();
-            (step.timestamp, words.join("\n"))
-        }),
-        Table::Commits => object.decode::<Commit>().ok().map(|commit| {
-            (commit.created_at, format!("{}\n{}", commit.message, commit.description))
-        }),
-        Table::Blobs => None,
-    })
-}
-
 fn header_at(main: &Connection, row: i64) -> Result<Option<Object>, Error> {
     let mut statement = main.prepare_cached("SELECT version, header FROM turns WHERE id = ?1")?;
     let header = statement.query_row([row], |row| {
@@ -292,55 +152,4 @@ fn header_at(main: &Connection, row: i64) -> Result<Option<Object>, Error> {
         Ok(Object { kind: Kind::Turn, version: row.get(0)?, bytes })
     });
     Ok(header.optional()?)
-}
-
-fn turn_text(messages: &[Message]) -> String {
-    let mut text = String::new();
-    for part in messages.iter().flat_map(|message| &message.content) {
-        match part {
-            Part::ToolCall { name, params, .. } => text.push_str(&format!("{name} {params}")),
-            Part::ToolResult { content, .. } => text.push_str(content.text().unwrap_or_default()),
-            other => text.push_str(other.searchable_text().unwrap_or_default()),
-        }
-        text.push('\n');
-    }
-    text
-}
-
-/// Text around an offset, on one line.
-fn snippet(text: &str, at: usize) -> String {
-    let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-    let start = text[..at].char_indices().rev().nth(SNIPPET_CHARS - 1).map_or(0, |(at, _)| at);
-    let end = text[at..].char_indices().nth(SNIPPET_CHARS * 2).map_or(text.len(), |(n, _)| at + n);
-    let line = text[start..end].split_whitespace().collect::<Vec<_>>().join(" ");
-    let (before, after) =
-        (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
-    format!("{before}{line}{after}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whole_words_match_and_an_asterisk_matches_prefixes() {
-        let finds = |query: &str, text: &str| {
-            QueryWord::parse_all(query).iter().all(|word| word.find(&fold_case(text)).is_some())
-        };
-        assert!(finds("retry LOGIC", "add Retry-logic"));
-        assert!(!finds("retr", "add retry"));
-        assert!(finds("retr*", "add retry"));
-        assert!(!finds("etry*", "add retry"));
-        assert!(finds("日志", "添加日志记录"));
-        assert!(finds("\"quoted\"", "a quoted word"));
-        assert!(QueryWord::parse_all("* -- !").is_empty());
-    }
-
-    #[test]
-    fn a_snippet_is_cut_at_character_boundaries() {
-        let text = "é".repeat(100) + " needle " + &"ü".repeat(200);
-        let at = text.find("needle").expect("there");
-        let snippet = snippet(&text, at);
-        assert!(snippet.starts_with('…') && snippet.ends_with('…') && snippet.contains("needle"));
-    }
 }

@@ -12,7 +12,7 @@ use rusqlite::types::{ToSql, ToSqlOutput, Value, ValueRef};
 use rusqlite::{CachedStatement, Connection};
 
 use crate::Error;
-use crate::driver::{Arg, Cells, Db, HashQuery, Place, Row, Table, Tx};
+use crate::driver::{Arg, ArgType, Cells, Db, HashQuery, Place, Row, Table, Tx};
 use crate::pack::Packed;
 use crate::word_filter::RowText;
 
@@ -112,7 +112,7 @@ impl ToSql for Arg<'_> {
             Ok(ToSqlOutput::Owned(Value::Text(text)))
         };
         let value = match self {
-            Arg::Null => ValueRef::Null,
+            Arg::Null(_) => ValueRef::Null,
             Arg::Int(value) => ValueRef::Integer(*value),
             Arg::Bool(value) => ValueRef::Integer(i64::from(*value)),
             Arg::Text(value) => ValueRef::Text(value.as_bytes()),
@@ -278,7 +278,7 @@ impl Tx for SqliteTx<'_> {
     ) -> Result<i64, Error> {
         const ARGS_MAX: usize = 16;
         let place = body.map(|body| self.sink.put(self.db.connection, body)).transpose()?;
-        let mut all = [Arg::Null; ARGS_MAX];
+        let mut all = [Arg::Null(ArgType::Int); ARGS_MAX];
         all[..args.len()].copy_from_slice(args);
         let placed = &mut all[args.len()..args.len() + 5];
         placed[4] = Arg::Int(0);

@@ -35,11 +35,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ctx_core::id::NodeId;
-use ctx_core::time::Timestamp;
+use ctx_core::time::{Span, Timestamp};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::Semaphore;
 
-use crate::driver::{Db, Driver, Inspection, Read, Snapshot, Transact};
+use crate::driver::{Db, Driver, Inspection, Lock, Read, Snapshot, Transact};
+pub use crate::location::{Indexing, Options};
 use crate::transition::{Stored, Transition};
 use crate::write::PreparedWrite;
 use crate::{Error, SearchIndex, SearchPage, SearchPlace, Store, Write};
@@ -63,32 +64,6 @@ const LAG_MAX_ROWS: u64 = 2000;
 const SMALL_BYTES: u64 = 2 << 20;
 /// How long the indexer waits for more rows.
 const INDEX_DELAY: Duration = Duration::from_millis(200);
-
-/// When the search index is brought up to date.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Indexing {
-    /// By the first search, and when a store closes with many rows behind: for a process that runs
-    /// one verb.
-    #[default]
-    OnDemand,
-    /// By a thread behind the writes: for a long-running process.
-    Background,
-}
-
-/// How a store is opened.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// Whether bodies are compressed if that makes them smaller.
-    pub compress: bool,
-    /// When the search index is brought up to date.
-    pub indexing: Indexing,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { compress: true, indexing: Indexing::OnDemand }
-    }
-}
 
 /// Creates a store for a project in a directory that has none.
 ///
@@ -421,12 +396,18 @@ impl Driver for Sqlite {
         .await
     }
 
-    async fn transact(&self, mut change: Transact) -> Result<(), Error> {
+    async fn transact(&self, _lock: Lock, mut change: Transact) -> Result<(), Error> {
         self.with_reader(move |reader, files| reader.transact(files, &mut change)).await
     }
 
-    async fn lease(&self, node: NodeId, until: Option<Timestamp>) -> Result<bool, Error> {
+    async fn lease(
+        &self,
+        node: NodeId,
+        now: Timestamp,
+        length: Option<Span>,
+    ) -> Result<bool, Error> {
         let nodes = self.nodes.clone();
+        let until = length.map(|length| Timestamp(now.0.saturating_add_unsigned(length.0)));
         // A lease is renewed however many reads wait.
         self.on_thread(move |reader, files| match until {
             Some(until) => nodes.keep_alive(&mut reader.main, files, node, until),

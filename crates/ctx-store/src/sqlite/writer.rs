@@ -14,9 +14,9 @@ use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
 use crate::Error;
-use crate::transition::{Applied, Outcome};
+use crate::transition::Outcome;
 use crate::word_filter::RowText;
-use crate::write::{self, PreparedWrite, WriteError};
+use crate::write::{self, PreparedWrite, WriteError, stores_nothing};
 
 use super::Reader;
 use super::db::{HashIndex, SqliteDb, SqliteTx};
@@ -372,16 +372,6 @@ fn begin_and_commit(
     let texts = tx.flush()?;
     connection.prepare_cached("COMMIT")?.execute([])?;
     Ok((outcomes, texts))
-}
-
-/// Whether a write leaves no row behind. A write with an idempotency key stores its key.
-fn stores_nothing(write: &PreparedWrite, outcome: &Result<Outcome, Error>) -> bool {
-    match outcome {
-        Ok(Outcome::Applied(Applied { batch, .. })) => {
-            batch.changes.is_empty() && batch.events.is_empty() && write.rule.key().is_none()
-        }
-        Ok(Outcome::Replayed(_)) | Err(_) => true,
-    }
 }
 
 /// Chooses where the bodies of a group are stored.

@@ -1,8 +1,7 @@
 //! What every store must do, whichever database it uses.
 //!
-//! A case is a function of a [`Backend`]; it sees the store only through the harness. The last line
-//! of this file runs all cases against SQLite. Another database needs one file with its backend and
-//! one more line.
+//! A case is a function of a [`Backend`]; it sees the store only through the harness. The last
+//! lines of this file run all cases against each database.
 
 #[path = "../harness/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the SQLite tests use the rest of it")]
@@ -23,6 +22,7 @@ mod maintenance;
 mod objects;
 mod outbox;
 mod paging;
+mod postgres_backend;
 mod refusals;
 mod runs;
 mod schedules;
@@ -48,8 +48,8 @@ trait Backend: Sized + Send + Sync {
     /// One more handle on the same store, as another process would open it.
     async fn open(&self) -> StoreHandle;
 
-    /// Another store that holds a copy of everything in `store`.
-    async fn copy_of(store: &StoreHandle) -> Self;
+    /// Another store that holds a copy of everything in this one, of which `store` is a handle.
+    async fn copy(&self, store: &StoreHandle) -> Self;
 
     /// The methods that were called through the handles of this store.
     fn calls(&self) -> &Calls;
@@ -323,3 +323,4 @@ macro_rules! conformance {
 }
 
 conformance!(sqlite, crate::sqlite_backend::Sqlite);
+conformance!(postgres, crate::postgres_backend::Postgres);

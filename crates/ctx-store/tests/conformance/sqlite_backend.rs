@@ -25,7 +25,7 @@ impl Backend for Sqlite {
         StoreHandle::recording(store, self.calls.clone())
     }
 
-    async fn copy_of(store: &StoreHandle) -> Self {
+    async fn copy(&self, store: &StoreHandle) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         store.copy_to(&dir.path().join(DATABASE)).await.expect("copied");
         Self { dir, calls: Calls::default() }

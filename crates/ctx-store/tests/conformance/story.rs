@@ -164,8 +164,8 @@ async fn manager(store: &StoreHandle) {
 }
 
 async fn tell(store: &StoreHandle) {
-    assert!(store.keep_alive(NODE, at(1000)).await.expect("registered"));
-    assert!(store.keep_alive(NODE, at(2000)).await.expect("renewed"));
+    assert!(store.keep_alive(NODE, at(0), Span::hours(1)).await.expect("registered"));
+    assert!(store.keep_alive(NODE, at(0), Span::hours(1)).await.expect("renewed"));
     conversation(store).await;
     work(store).await;
     waiting(store).await;
@@ -212,6 +212,7 @@ async fn has_a_row_of_everything(store: &StoreHandle) {
     assert_eq!((waiting.suspensions.len(), waiting.answered.len()), (1, 1));
     assert!(!waiting.drafts.is_empty());
     assert!(store.dead_nodes(at(2000)).await.expect("nodes").is_empty());
+    assert!(store.keep_alive(NODE, at(2000), Span(0)).await.expect("renewed for no time"));
     assert_eq!(store.dead_nodes(at(2001)).await.expect("nodes"), [NODE]);
     // outbox
     let statuses: Vec<_> = snapshot.outbox.iter().map(|row| row.status).collect();
@@ -262,7 +263,7 @@ pub(crate) async fn the_story_reads_the_same_from_every_handle_and_copy<B: Backe
     assert_eq!(verify(&store).await.findings, []);
     let other = backend.open().await;
     assert_eq!(Snapshot::of(&other).await, told, "another handle");
-    let copy = B::copy_of(&store).await;
+    let copy = backend.copy(&store).await;
     let copied = copy.open().await;
     assert_eq!(Snapshot::of(&copied).await, told, "a copy");
     assert_eq!(verify(&copied).await.findings, []);
@@ -292,7 +293,7 @@ pub(crate) async fn every_method_is_called_and_every_change_written<B: Backend>(
     has_a_row_of_everything(&store).await;
     reads_of_the_rest(&store).await;
     identities::tell(&store).await;
-    B::copy_of(&store).await;
+    backend.copy(&store).await;
     verify(&store).await;
     store.gc(at(200), Span(0)).await.expect("collected");
     store.purge_all(at(200)).await;

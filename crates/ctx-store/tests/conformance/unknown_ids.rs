@@ -86,5 +86,5 @@ pub(crate) async fn every_list_of_an_empty_store_is_empty<B: Backend>(backend: &
     let collected = store.gc(at(1000), ctx_core::time::Span(0)).await.expect("collected");
     assert_eq!(collected, ctx_store::GcReport::default());
     assert_eq!(verify(&store).await, ctx_store::VerifyReport::default());
-    is_empty(&B::copy_of(&store).await.open().await).await;
+    is_empty(&backend.copy(&store).await.open().await).await;
 }

@@ -297,8 +297,13 @@ impl StoreHandle {
     }
 
     /// Registers a node or renews its lease; it stays registered while the store is open.
-    pub(crate) async fn keep_alive(&self, node: NodeId, until: Timestamp) -> Result<bool, Error> {
-        call!(self.keep_alive(node, until))
+    pub(crate) async fn keep_alive(
+        &self,
+        node: NodeId,
+        now: Timestamp,
+        length: Span,
+    ) -> Result<bool, Error> {
+        call!(self.keep_alive(node, now, length))
     }
 
     pub(crate) async fn remove_node(&self, node: NodeId) -> Result<(), Error> {
