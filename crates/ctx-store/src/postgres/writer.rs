@@ -35,9 +35,6 @@ const OUTCOME_PAUSE: Duration = Duration::from_millis(20);
 /// Advisory locks of [`Lock`] are numbered from here.
 pub(super) const LOCKS: i64 = 0x0063_7478_0000_0000;
 
-/// Settings of a connection that only runs groups: these read by keys, so their plans are those of
-/// large tables, and are made once.
-const PLANS: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan";
 /// A group waits for locks less long than its callers. A stopped process loses its locks.
 const BEGIN_GROUP: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
      SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '3s'";
@@ -211,13 +208,7 @@ impl Writer {
     fn transaction<T>(&mut self, begin: &Begin<'_>, run: Run<'_, T>) -> Result<T, Failure> {
         let conn = match self.conn.take() {
             Some(conn) => conn,
-            None => {
-                let conn = Conn::open(&self.shared.address).map_err(Failure::Final)?;
-                if begin.lock.is_none() && conn.command(PLANS).is_err() {
-                    return Err(Failure::Lost(unavailable(&self.shared, "a setting was refused")));
-                }
-                conn
-            }
+            None => Conn::open(&self.shared.address).map_err(Failure::Final)?,
         };
         self.written += 1;
         let _ = conn.take_fault();
