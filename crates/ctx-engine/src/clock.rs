@@ -1,9 +1,9 @@
 //! The clock is a port: rules get the time as an argument, and tests set it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::SystemTime;
 
 use ctx_core::time::{Span, Timestamp};
+use ctx_store::Store;
 
 /// A source of the current time.
 pub trait Clock: Send + Sync {
@@ -11,14 +11,14 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 }
 
-/// The clock of the computer.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemClock;
+/// The clock of a store: that of the database if several machines share it, else that of the
+/// computer.
+#[derive(Clone)]
+pub(crate) struct StoreClock(pub(crate) Store);
 
-impl Clock for SystemClock {
+impl Clock for StoreClock {
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        self.0.now()
     }
 }
 

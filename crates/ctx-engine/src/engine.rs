@@ -1,6 +1,5 @@
 //! The engine handle, and how it executes rules.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use ctx_core::bundle::BadBundle;
@@ -11,12 +10,11 @@ use ctx_core::refusal::Refusal;
 use ctx_core::routing::Routed;
 use ctx_core::session::{self};
 use ctx_core::time::Timestamp;
-use ctx_store::sqlite::{self, Options};
-use ctx_store::{Executed, FeedEvent, Once, Store, Target, Write, Written};
+use ctx_store::{Executed, FeedEvent, Location, Once, Options, Store, Target, Write, Written};
 use ulid::Ulid;
 
 use crate::classifier::{Classifier, RuleClassifier};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, StoreClock};
 use crate::outbox::Courier;
 use crate::schedules::Schedule;
 use crate::shared::{EngineTimeouts, Providers, Shared};
@@ -79,8 +77,8 @@ impl Engine {
     pub fn new(store: Store) -> Self {
         let project = store.project().into();
         Self {
+            clock: Arc::new(StoreClock(store.clone())),
             store,
-            clock: Arc::new(SystemClock),
             classifier: Arc::new(RuleClassifier),
             settings: Arc::new(Settings::default()),
             project,
@@ -90,18 +88,19 @@ impl Engine {
         }
     }
 
-    /// An engine on the embedded store in a directory.
+    /// An engine on the store in a directory or in a PostgreSQL database.
     ///
     /// Fails if there is no store, or it cannot be opened.
-    pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
-        Ok(Self::new(sqlite::open(dir, options)?))
+    pub fn open(location: impl Into<Location>, options: Options) -> Result<Self, Error> {
+        Ok(Self::new(ctx_store::open(location, options)?))
     }
 
-    /// Creates an embedded store for a project in a directory. Returns `false` if one exists.
+    /// Creates a store for a project in a directory or in a PostgreSQL database. Returns `false` if
+    /// one exists.
     ///
     /// Fails if it cannot be created, or another file has its name.
-    pub fn init(dir: &Path, project: &str) -> Result<bool, Error> {
-        match sqlite::create(dir, project) {
+    pub fn init(location: impl Into<Location>, project: &str) -> Result<bool, Error> {
+        match ctx_store::create(location, project) {
             Err(ctx_store::Error::StoreExists(_)) => Ok(false),
             made => Ok(made.map(|()| true)?),
         }

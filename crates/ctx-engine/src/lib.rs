@@ -122,14 +122,15 @@ mod workers;
 
 pub use background::Background;
 pub use classifier::{Classifier, ProviderClassifier, RuleClassifier};
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ManualClock};
 pub use compaction::{Context, Contexts};
 pub use ctx_core as core;
-pub use ctx_store::sqlite::{self, Indexing, Options, truncate_log};
+pub use ctx_store::sqlite::{self, truncate_log};
 pub use ctx_store::{
     CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health,
-    Hidden, Hit, NarrativeNote, OutboxQuery, PAGE_MAX, SearchPage, SearchPlace, SessionQuery,
-    Store, StoredOutgoing, StoredStep, StoredTurn, TreeTurn, VerifyReport,
+    Hidden, Hit, Indexing, Location, NarrativeNote, Options, OutboxQuery, PAGE_MAX, SearchPage,
+    SearchPlace, Server, SessionQuery, Store, StoredOutgoing, StoredStep, StoredTurn, TreeTurn,
+    VerifyReport,
 };
 pub use diff::{Diff, Side, Writer};
 pub use engine::{Engine, Error};

@@ -11,11 +11,13 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use ctx_core::id::{NodeId, ObjectId};
 use ctx_core::object::Kind;
 use ctx_core::time::{Span, Timestamp};
+use tokio::sync::mpsc;
 
 use crate::pack::{Packed, unpack};
 use crate::transition::{Stored, Transition};
@@ -411,6 +413,15 @@ pub(crate) enum Lock {
     Purge = 4,
 }
 
+/// What a listening node receives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// A text of another node, or of this one.
+    Text(String),
+    /// The connection was interrupted, so texts may be missing before this.
+    Gap,
+}
+
 /// A function that reads one snapshot. It may run more than once.
 pub(crate) type Read = Box<dyn Fn(&dyn Db) -> Result<(), Error> + Send + Sync>;
 /// A function that runs inside a write transaction. Its error rolls the transaction back.
@@ -447,6 +458,22 @@ pub(crate) trait Driver: Send + Sync {
 
     /// Name, version and sizes of the database; with `deep`, also faults in its own structures.
     async fn inspect(&self, deep: bool) -> Result<Inspection, Error>;
+
+    /// The time. A database that several machines share returns the time of its own clock: what
+    /// it last read there, and the time that has passed since.
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// Sends a text to a node, or to every node. It may be lost, and it is sent after the call
+    /// returns. A database on one machine sends nothing.
+    fn notify(&self, _to: Option<NodeId>, _text: String) {}
+
+    /// Texts that are sent to a node from now on; `None` if the database sends none.
+    async fn listen(&self, _node: NodeId) -> Option<mpsc::Receiver<Notice>> {
+        None
+    }
 
     /// Writes a consistent copy to a new file.
     async fn copy_to(&self, path: &Path) -> Result<(), Error>;

@@ -34,8 +34,9 @@ mod transition;
 mod word_filter;
 mod write;
 
+pub use driver::Notice;
 pub use error::Error;
-pub use location::{Indexing, Options, create, exists, open};
+pub use location::{Indexing, Location, Options, Server, create, exists, open};
 pub use records::{
     CommitQuery, Context, Due, FINDINGS_MAX, FeedEvent, FeedQuery, Finding, Found, GcReport,
     HeadMove, Health, Hidden, Hit, NarrativeNote, OutboxQuery, PAGE_MAX, Progress, SearchPage,

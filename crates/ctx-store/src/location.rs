@@ -1,6 +1,7 @@
-//! Where a store is: a directory, or the URL of a database server.
+//! Where a store is: a directory, or a database on a server.
 
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 use crate::{Error, Store, postgres, sqlite};
 
@@ -30,19 +31,111 @@ impl Default for Options {
     }
 }
 
-/// Whether a location is the URL of a PostgreSQL database, and not a directory.
-fn is_url(location: &str) -> bool {
-    location.starts_with("postgres://") || location.starts_with("postgresql://")
+/// Where a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// A directory with an embedded database.
+    Directory(PathBuf),
+    /// A PostgreSQL database.
+    Server(Server),
+}
+
+/// A PostgreSQL database. Its texts for messages and for debugging do not contain a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Server {
+    pub(crate) url: String,
+    pub(crate) password: Option<String>,
+    pub(crate) listen_url: Option<String>,
+}
+
+impl Server {
+    /// The database at a `postgres://` URL.
+    pub fn at(url: impl Into<String>) -> Self {
+        Self { url: url.into(), password: None, listen_url: None }
+    }
+
+    /// Sets the password. It is used if the URL has none.
+    #[must_use]
+    pub fn with_password(self, password: Option<String>) -> Self {
+        Self { password, ..self }
+    }
+
+    /// Sets the URL of a connection without a pooler, on which notifications are received.
+    #[must_use]
+    pub fn with_listen_url(self, listen_url: Option<String>) -> Self {
+        Self { listen_url, ..self }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&postgres::name_of(self))
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({self})")
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Directory(dir) => dir.display().fmt(f),
+            Location::Server(server) => server.fmt(f),
+        }
+    }
+}
+
+impl Location {
+    /// Reads a `postgres://` URL or the path of a directory.
+    pub fn parse(text: &str) -> Self {
+        match text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            true => Location::Server(Server::at(text)),
+            false => Location::Directory(PathBuf::from(text)),
+        }
+    }
+}
+
+impl From<&str> for Location {
+    fn from(text: &str) -> Self {
+        Self::parse(text)
+    }
+}
+
+impl From<&String> for Location {
+    fn from(text: &String) -> Self {
+        Self::parse(text)
+    }
+}
+
+impl From<&Path> for Location {
+    fn from(dir: &Path) -> Self {
+        Location::Directory(dir.to_owned())
+    }
+}
+
+impl From<&PathBuf> for Location {
+    fn from(dir: &PathBuf) -> Self {
+        Location::Directory(dir.clone())
+    }
+}
+
+impl From<&Location> for Location {
+    fn from(location: &Location) -> Self {
+        location.clone()
+    }
 }
 
 /// Creates a store for a project: in a directory, or in an empty PostgreSQL database.
 ///
 /// # Errors
 /// If there is one, or it cannot be created.
-pub fn create(location: &str, project: &str) -> Result<(), Error> {
-    match is_url(location) {
-        true => postgres::create(location, project),
-        false => sqlite::create(Path::new(location), project),
+pub fn create(location: impl Into<Location>, project: &str) -> Result<(), Error> {
+    match location.into() {
+        Location::Server(server) => postgres::create(&server, project),
+        Location::Directory(dir) => sqlite::create(&dir, project),
     }
 }
 
@@ -50,10 +143,10 @@ pub fn create(location: &str, project: &str) -> Result<(), Error> {
 ///
 /// # Errors
 /// If that cannot be found out.
-pub fn exists(location: &str) -> Result<bool, Error> {
-    match is_url(location) {
-        true => postgres::exists(location),
-        false => sqlite::exists(Path::new(location)),
+pub fn exists(location: impl Into<Location>) -> Result<bool, Error> {
+    match location.into() {
+        Location::Server(server) => postgres::exists(&server),
+        Location::Directory(dir) => sqlite::exists(&dir),
     }
 }
 
@@ -61,9 +154,26 @@ pub fn exists(location: &str) -> Result<bool, Error> {
 ///
 /// # Errors
 /// If there is none, it cannot be reached or is damaged, or a newer program wrote it.
-pub fn open(location: &str, options: Options) -> Result<Store, Error> {
-    match is_url(location) {
-        true => postgres::open(location, options),
-        false => sqlite::open(Path::new(location), options),
+pub fn open(location: impl Into<Location>, options: Options) -> Result<Store, Error> {
+    match location.into() {
+        Location::Server(server) => postgres::open(&server, options),
+        Location::Directory(dir) => sqlite::open(&dir, options),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_location_is_a_directory_or_a_server_and_shows_no_password() {
+        assert_eq!(Location::parse("/data"), Location::Directory(PathBuf::from("/data")));
+        let server =
+            Server::at("postgresql://u:s3cret@h:1/d").with_password(Some("t0p".to_owned()));
+        let location = Location::from(&Location::Server(server));
+        assert_eq!(location.to_string(), "PostgreSQL at h:1/d");
+        assert_eq!(format!("{location:?}"), "Server(Server(PostgreSQL at h:1/d))");
+        let invalid = Location::parse("postgres://u:s3cret@h:x/d");
+        assert_eq!(invalid.to_string(), "PostgreSQL");
     }
 }

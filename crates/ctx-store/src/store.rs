@@ -15,7 +15,7 @@ use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
 use tokio::sync::mpsc;
 
-use crate::driver::{Db, Driver, Lock, Snapshot, Tx};
+use crate::driver::{Db, Driver, Lock, Notice, Snapshot, Tx};
 use crate::relational::row_counts::RowCounts;
 use crate::relational::{
     compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, load, outbox_rows, purge,
@@ -375,6 +375,21 @@ impl Store {
                 return Ok(all);
             }
         }
+    }
+
+    /// The time by which everything is stored: that of the database if several machines share it.
+    pub fn now(&self) -> Timestamp {
+        self.driver.now()
+    }
+
+    /// Sends a text to a node, or to every node. It may be lost.
+    pub fn notify(&self, to: Option<NodeId>, text: String) {
+        self.driver.notify(to, text);
+    }
+
+    /// Texts that are sent to a node from now on; `None` if the database sends none.
+    pub async fn listen(&self, node: NodeId) -> Option<mpsc::Receiver<Notice>> {
+        self.driver.listen(node).await
     }
 
     /// Writes a consistent copy to a new file, beside running writers.

@@ -10,7 +10,7 @@ use ctx_core::session::{Activity, Status};
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::turn;
 use ctx_engine::provider::{ProviderFeatures, Request};
-use ctx_engine::{Clock, Engine, ManualClock, NewMessage, NewSession, SystemClock};
+use ctx_engine::{Engine, ManualClock, NewMessage, NewSession};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
@@ -179,7 +179,7 @@ async fn a_process_that_slept_past_its_lease_is_fenced_and_continues_with_a_new_
         bench.transcript("one").await.contains(&"agent: half".to_owned())
     })
     .await;
-    let ahead = Arc::new(ManualClock::at(SystemClock.now()));
+    let ahead = Arc::new(ManualClock::at(bench.engine.now()));
     ahead.advance(Span::hours(1));
     let other = bench.another().with_clock(ahead);
     other.background().recover().await.expect("recovered");

@@ -17,6 +17,7 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::Error;
+use crate::location::Server;
 
 /// How long one attempt to connect takes at most, unless the URL says otherwise.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -35,8 +36,9 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// Reads a `postgres://` URL.
-    pub(super) fn parse(url: &str) -> Result<Self, Error> {
+    /// The address of a database.
+    pub(super) fn of(server: &Server) -> Result<Self, Error> {
+        let url = &*server.url;
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let (mut kept, mut mode, mut roots, mut passfile) = (Vec::new(), None, None, None);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -72,7 +74,7 @@ impl Address {
             config.host("localhost");
         }
         if config.get_password().is_none()
-            && let Some(password) = password(&config, passfile)
+            && let Some(password) = server.password.clone().or_else(|| password(&config, passfile))
         {
             config.password(password);
         }
@@ -253,19 +255,23 @@ impl ServerCertVerifier for Verifier {
 mod tests {
     use super::*;
 
+    fn parse(url: &str) -> Result<Address, Error> {
+        Address::of(&Server::at(url))
+    }
+
     #[test]
     fn a_place_names_host_port_and_database_and_no_password() {
         let url = "postgres://me:s3cret@db.example:6543/ctx?sslmode=require&connect_timeout=3";
-        let address = Address::parse(url).expect("a URL");
+        let address = parse(url).expect("a URL");
         assert_eq!(address.name(), "PostgreSQL at db.example:6543/ctx");
         assert_eq!(address.config.get_ssl_mode(), SslMode::Require);
         assert!(!format!("{:?}", address.config).contains("s3cret"));
         for bad in ["postgres://h/d?sslmode=maybe&password=s3cret", "postgres://h:x/s3cret"] {
-            let error = Address::parse(bad).err().expect("refused").to_string();
+            let error = parse(bad).err().expect("refused").to_string();
             assert!(!error.contains("s3cret"), "{error}");
         }
         let missing = "postgres://h/d?sslmode=verify-full&sslrootcert=/no%20file";
-        let error = Address::parse(missing).err().expect("refused").to_string();
+        let error = parse(missing).err().expect("refused").to_string();
         assert!(error.contains("/no file"), "{error}");
     }
 

@@ -33,7 +33,7 @@ use ctx_core::time::{Span, Timestamp};
 use tokio::sync::Semaphore;
 
 use crate::driver::{Db, Driver, Inspection, Lock, Read, Snapshot, Transact, args};
-use crate::location::{Indexing, Options};
+use crate::location::{Indexing, Options, Server};
 use crate::schema::SCHEMA;
 use crate::transition::{Stored, Transition};
 use crate::{Error, SearchIndex, SearchPage, SearchPlace, Store, Write};
@@ -65,13 +65,18 @@ struct Shared {
     wake_indexer: Option<SyncSender<()>>,
 }
 
+/// What messages call a database. It contains no password.
+pub(crate) fn name_of(server: &Server) -> String {
+    Address::of(server).map_or_else(|_| "PostgreSQL".to_owned(), |address| address.name())
+}
+
 /// Creates a store for a project in a database that has none.
 ///
 /// # Errors
 /// If there is one, or the database cannot be reached.
-pub fn create(url: &str, project: &str) -> Result<(), Error> {
+pub fn create(server: &Server, project: &str) -> Result<(), Error> {
     on_own_thread(|| {
-        let address = Arc::new(Address::parse(url)?);
+        let address = Arc::new(Address::of(server)?);
         let conn = Conn::open(&address)?;
         begin_exclusively(&conn)?;
         if is_store(&conn)? {
@@ -96,17 +101,17 @@ pub fn create(url: &str, project: &str) -> Result<(), Error> {
 ///
 /// # Errors
 /// If the database cannot be reached.
-pub fn exists(url: &str) -> Result<bool, Error> {
-    on_own_thread(|| is_store(&Conn::open(&Arc::new(Address::parse(url)?))?))
+pub fn exists(server: &Server) -> Result<bool, Error> {
+    on_own_thread(|| is_store(&Conn::open(&Arc::new(Address::of(server)?))?))
 }
 
 /// Opens the store in a database.
 ///
 /// # Errors
 /// If there is none, the database cannot be reached, or a newer program wrote it.
-pub fn open(url: &str, options: Options) -> Result<Store, Error> {
+pub fn open(server: &Server, options: Options) -> Result<Store, Error> {
     on_own_thread(|| {
-        let address = Arc::new(Address::parse(url)?);
+        let address = Arc::new(Address::of(server)?);
         let conn = Conn::open(&address)?;
         if !is_store(&conn)? {
             return Err(Error::NoStore(PathBuf::from(address.name())));
