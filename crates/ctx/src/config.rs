@@ -185,11 +185,17 @@ pub(crate) struct Classifier {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Store {
     pub(crate) compress: bool,
+    /// A `postgres://` URL, or a directory. Default: the data directory.
+    pub(crate) url: Option<String>,
+    /// Name of the environment variable that holds the password of the database.
+    password_env: Option<String>,
+    /// URL of a connection to the database without a pooler, for notifications.
+    pub(crate) listen_url: Option<String>,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { compress: true }
+        Self { compress: true, url: None, password_env: None, listen_url: None }
     }
 }
 
@@ -291,6 +297,18 @@ impl Config {
             debounce: span("inbox.debounce", self.inbox.debounce.as_deref(), default.debounce)?,
         };
         Ok(Settings { stale, on_new_task, on_unclear: self.tasks.on_unclear, inbox })
+    }
+
+    /// The password of the database, if a variable is configured for it.
+    pub(crate) fn store_password(&self) -> Result<Option<String>, Problem> {
+        let Some(name) = self.store.password_env.as_deref() else { return Ok(None) };
+        match std::env::var(name).ok().filter(|value| !value.is_empty()) {
+            Some(password) => Ok(Some(password)),
+            None => Err(Problem::wrong_use(
+                "bad_config",
+                format!("store.password_env: the environment variable {name} is not set"),
+            )),
+        }
     }
 
     pub(crate) fn default_provider(&self) -> Option<&str> {

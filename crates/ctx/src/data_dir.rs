@@ -13,9 +13,13 @@ pub(crate) fn find(data: Option<&Path>) -> PathBuf {
         return dir.to_owned();
     }
     let here = env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let nearest =
-        here.ancestors().map(|dir| dir.join(DIR_NAME)).find(|dir| dir.join("ctx.db").exists());
+    let nearest = here.ancestors().map(|dir| dir.join(DIR_NAME)).find(|dir| is_data_dir(dir));
     nearest.or_else(user_data_dir).unwrap_or_else(|| here.join(DIR_NAME))
+}
+
+/// Whether a directory has a store, or a configuration that may name one.
+fn is_data_dir(dir: &Path) -> bool {
+    ["ctx.db", "ctx.toml"].iter().any(|name| dir.join(name).exists())
 }
 
 fn user_data_dir() -> Option<PathBuf> {

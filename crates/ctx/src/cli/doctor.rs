@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use ctx_engine::Health;
+use ctx_engine::{Health, Location};
 use serde::Serialize;
 use serde_json::json;
 
@@ -42,8 +42,12 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         )),
         Ok(engine) => {
             let health = engine.maintenance().health().await;
-            checks.extend(permissions(&context.data));
-            checks.push(writable(&context.data));
+            if let Ok(Location::Directory(dir)) =
+                context.config().and_then(|config| context.location(&config))
+            {
+                checks.extend(permissions(&dir));
+                checks.push(writable(&dir));
+            }
             checks.extend(match health {
                 Ok(health) => store(context, &health),
                 Err(error) => vec![Check::new("store", false, error.to_string())],
@@ -122,7 +126,7 @@ fn writable(data: &Path) -> Check {
 fn store(context: &Context, health: &Health) -> Vec<Check> {
     let counts = format!(
         "{}: {} sessions, {} turns, {} steps, {} commits, {} blobs; schema {}, {}",
-        context.data.display(),
+        context.config().and_then(|config| context.store_name(&config)).unwrap_or_default(),
         health.sessions,
         health.turns,
         health.steps,
@@ -131,17 +135,11 @@ fn store(context: &Context, health: &Health) -> Vec<Check> {
         health.schema,
         health.engine
     );
+    let sizes: Vec<String> =
+        health.bytes.iter().map(|(name, bytes)| format!("{name} {bytes} bytes")).collect();
     vec![
         Check::new("store", true, counts),
-        Check::new(
-            "log",
-            health.size("wal") < WAL_BYTES_SUSPICIOUS,
-            format!(
-                "write-ahead log {} bytes, database {} bytes",
-                health.size("wal"),
-                health.size("database")
-            ),
-        ),
+        Check::new("size", health.size("wal") < WAL_BYTES_SUSPICIOUS, sizes.join(", ")),
         Check::new(
             "indexes",
             true,

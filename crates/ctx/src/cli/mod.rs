@@ -33,13 +33,13 @@ mod verify;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use ctx_engine::{Engine, Indexing, Options, ProviderClassifier, Recorder, Status};
+use ctx_engine::{Engine, Indexing, Location, Options, ProviderClassifier, Recorder, Status};
 use ctx_providers::CommandClassifier;
 use serde_json::json;
 
@@ -61,11 +61,15 @@ const DEFAULT_SESSION: &str = "main";
     after_help = "Every command accepts --json. Exit codes: 0 success, 1 failure, 2 wrong usage."
 )]
 struct Cli {
-    /// Use the store in this directory [env: CTX_DATA] [default: the nearest .ctx, else the user's
-    /// data directory]
+    /// Use this data directory, with ctx.toml and the store [env: CTX_DATA] [default: the nearest
+    /// .ctx, else the user's data directory]
     #[arg(long, global = true, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Read this configuration file [env: CTX_CONFIG] [default: ctx.toml in the store's directory]
+    /// Keep conversations in this PostgreSQL database, or in this directory [env: CTX_STORE]
+    /// [default: `store.url` in ctx.toml, else the data directory]
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
+    /// Read this configuration file [env: CTX_CONFIG] [default: ctx.toml in the data directory]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Work in this session, given by label or id [env: CTX_SESSION] [default: main]
@@ -155,6 +159,8 @@ struct Context {
     data: PathBuf,
     /// Whether `--data` or `CTX_DATA` selected the directory.
     data_is_named: bool,
+    /// The value of `--store` or `CTX_STORE`.
+    store: Option<String>,
     config: Option<PathBuf>,
     session: String,
     out: Output,
@@ -170,10 +176,40 @@ impl Context {
         policy_file::path(&self.data, self.config.as_deref())
     }
 
+    /// Where conversations are kept.
+    fn location(&self, config: &Config) -> Result<Location, Problem> {
+        let url = self.store.as_deref().or(config.store.url.as_deref());
+        match url.map(Location::parse) {
+            None => Ok(Location::from(&self.data)),
+            Some(Location::Server(server)) => Ok(Location::Server(
+                server
+                    .with_password(config.store_password()?)
+                    .with_listen_url(config.store.listen_url.clone()),
+            )),
+            Some(directory) => Ok(directory),
+        }
+    }
+
+    /// The store, as messages name it.
+    fn store_name(&self, config: &Config) -> Result<String, Problem> {
+        Ok(match self.location(config)? {
+            Location::Directory(dir) => dir.canonicalize().unwrap_or(dir).display().to_string(),
+            server @ Location::Server(_) => server.to_string(),
+        })
+    }
+
+    /// Creates the store if it does not exist.
+    fn create_store(&self) -> Result<(), Problem> {
+        let location = self.location(&self.config()?)?;
+        Engine::init(&location, &init::project_name(Path::new(".")))?;
+        Ok(())
+    }
+
     fn engine(&self) -> Result<Engine, Problem> {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, ..Options::default() };
-        let engine = Engine::open(&self.data, options)?.with_settings(config.settings()?);
+        let engine = Engine::open(&self.location(&config)?, options)?;
+        let engine = engine.with_settings(config.settings()?);
         with_classifier(engine, &config)
     }
 
@@ -186,7 +222,8 @@ impl Context {
     fn engine_with_providers(&self, indexing: Indexing) -> Result<Engine, Problem> {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, indexing };
-        let engine = Engine::open(&self.data, options)?.with_settings(config.settings()?);
+        let engine = Engine::open(&self.location(&config)?, options)?;
+        let engine = engine.with_settings(config.settings()?);
         let engine = engine.with_providers(
             provider_setup::assemble(&config, &self.data)?.providers,
             provider_setup::timeouts(&config)?,
@@ -247,6 +284,7 @@ pub(crate) fn run() -> ExitCode {
     let context = Context {
         data: data_dir::find(data.as_deref()),
         data_is_named: data.is_some(),
+        store: cli.store.or_else(|| env_var("CTX_STORE").and_then(|url| url.into_string().ok())),
         config: cli.config.or_else(|| env_var("CTX_CONFIG").map(PathBuf::from)),
         session: session.unwrap_or_else(|| DEFAULT_SESSION.to_owned()),
         out,

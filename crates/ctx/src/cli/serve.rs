@@ -13,13 +13,12 @@ use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::channel_setup;
-use crate::config::Server;
+use crate::config::{Config, Server};
 use crate::http::{self, ServeOptions};
 use crate::policy_file::PolicyFile;
 use crate::problem::Problem;
 
 use super::Context;
-use super::init::project_name;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
 
@@ -76,7 +75,7 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = engine_for_serving(context)?.with_schedules(config.schedules());
     config.check_source_sessions(&hooks, engine.providers())?;
     policies.apply(&engine);
-    print_address(context, &engine, address)?;
+    print_address(context, &config, &engine, address)?;
     let shutdown = CancellationToken::new();
     tokio::spawn(policies.watch(engine.clone(), shutdown.clone()));
     tokio::spawn(wait_for_signals(interrupt, terminate, shutdown.clone()));
@@ -93,12 +92,18 @@ fn engine_for_serving(context: &Context) -> Result<Engine, Problem> {
     let config = context.config()?;
     channel_setup::check_secrets(&config)?;
     let courier = channel_setup::courier(&config)?;
-    Engine::init(&context.data, &project_name(std::path::Path::new(".")))?;
+    context.create_store()?;
     Ok(context.engine_with_providers(Indexing::Background)?.with_courier(Arc::new(courier)))
 }
 
-fn print_address(context: &Context, engine: &Engine, address: SocketAddr) -> Result<(), Problem> {
+fn print_address(
+    context: &Context,
+    config: &Config,
+    engine: &Engine,
+    address: SocketAddr,
+) -> Result<(), Problem> {
     let data = context.data.canonicalize().unwrap_or_else(|_| context.data.clone());
+    let store = context.store_name(config)?;
     let providers = engine.providers();
     let provider =
         providers.all.contains_key(&providers.default).then(|| providers.default.clone());
@@ -110,6 +115,7 @@ fn print_address(context: &Context, engine: &Engine, address: SocketAddr) -> Res
                 "address": address.to_string(),
                 "url": url,
                 "data": data,
+                "store": store,
                 "provider": provider,
                 "policies": policies,
                 "version": env!("CARGO_PKG_VERSION"),
@@ -119,8 +125,8 @@ fn print_address(context: &Context, engine: &Engine, address: SocketAddr) -> Res
             let provider = provider.as_deref().unwrap_or("none");
             let policies = policies.map_or_else(|| "none".to_owned(), |count| count.to_string());
             format!(
-                "Listening on {url}\nData directory: {}\nDefault provider: {provider}\n\
-                 Policies: {policies}",
+                "Listening on {url}\nData directory: {}\nStore: {store}\n\
+                 Default provider: {provider}\nPolicies: {policies}",
                 data.display()
             )
         },

@@ -28,6 +28,7 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         })
         .await?
         .pop();
+    let store = context.store_name(&context.config()?)?;
     let sessions = engine.sessions().newest(SESSIONS_SHOWN).await?;
     // A selected session that does not exist is not an error here: the output lists those that do.
     let status = session_status(context, &engine).await?.unwrap_or_default();
@@ -45,6 +46,7 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         };
         json!({
             "data": context.data,
+            "store": store,
             "project": engine.project(),
             "head": head.as_ref().map(|(id, commit)| commit_json::commit(*id, commit)),
             "task": task.map(task_json::task),
@@ -53,11 +55,7 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         })
     };
     let lines = || {
-        let mut lines = format!(
-            "{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}\n\n",
-            engine.project(),
-            context.data.display()
-        );
+        let mut lines = format!("{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}\n\n", engine.project(), store);
         match task {
             Some(task) => {
                 lines.push_str(&format!("{}\n{}\n", task_lines(task), idle_line(&status)));

@@ -1,7 +1,6 @@
 //! `ctx token …`: create, list and revoke API tokens.
 
 use clap::Subcommand;
-use ctx_engine::Engine;
 use ctx_engine::core::id::TokenId;
 use ctx_engine::core::text_limits::one_line;
 use ctx_engine::core::token::{Scope, Token};
@@ -10,7 +9,6 @@ use serde_json::{Value, json};
 use crate::problem::Problem;
 
 use super::Context;
-use super::init::project_name;
 use super::output::{BOLD, DIM};
 use super::session::transcript::strip_control_chars;
 
@@ -63,7 +61,7 @@ async fn create(context: &Context, args: CreateArgs) -> Result<(), Problem> {
         ScopeArg::Admin => Scope::Admin,
     };
     // Creates the store, because a token is often created before the first `ctx serve`.
-    Engine::init(&context.data, &project_name(std::path::Path::new(".")))?;
+    context.create_store()?;
     let created = context.engine()?.tokens().create(scope, args.name).await?;
     context.out.print(
         || {

@@ -1,6 +1,7 @@
 //! Liveness and readiness probes.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -19,6 +20,9 @@ pub(super) struct Alive {
 }
 
 const ALIVE: Alive = Alive { status: "ok", version: env!("CARGO_PKG_VERSION") };
+
+/// How long the store may take to answer.
+const READY_MAX: Duration = Duration::from_secs(2);
 
 /// Check that the process is running
 #[utoipa::path(get, path = "/healthz", tag = "operation", responses((status = 200, body = Alive)))]
@@ -45,11 +49,9 @@ pub(super) async fn ready(State(state): State<Shared>) -> HttpResult<Json<Alive>
     if !state.ready.load(Ordering::Acquire) {
         return Err(not_ready("starting", "the server is recovering interrupted runs".to_owned()));
     }
-    state
-        .engine
-        .sessions()
-        .newest(1)
-        .await
-        .map_err(|error| not_ready(error.code(), error.to_string()))?;
-    Ok(Json(ALIVE))
+    match tokio::time::timeout(READY_MAX, state.engine.sessions().newest(1)).await {
+        Ok(Ok(_)) => Ok(Json(ALIVE)),
+        Ok(Err(error)) => Err(not_ready(error.code(), error.to_string())),
+        Err(_) => Err(not_ready("unavailable", "the store does not answer".to_owned())),
+    }
 }

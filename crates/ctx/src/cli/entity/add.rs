@@ -1,14 +1,13 @@
 //! `ctx entity add`: add an entity.
 
+use ctx_engine::NewEntity;
 use ctx_engine::core::identity::EntityKind;
-use ctx_engine::{Engine, NewEntity};
 use serde_json::json;
 
 use crate::json::entity_json::Entity;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::init::project_name;
 use super::{KindArg, entity_line, problem};
 
 #[derive(clap::Args)]
@@ -28,7 +27,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
     // Creates the store, because entities are often added before the first `ctx serve`.
-    Engine::init(&context.data, &project_name(std::path::Path::new(".")))?;
+    context.create_store()?;
     let new = NewEntity {
         name: args.name,
         kind: args.kind.map(EntityKind::from).unwrap_or_default(),
