@@ -13,8 +13,9 @@ use ctx_core::intent::{Intent, classify};
 use ctx_store::Target;
 
 use crate::engine::{Engine, Error};
+use crate::run_slots::RunSlot;
 use crate::runner::{self, RunResult};
-use crate::shared::Actor;
+use crate::shared::{Actor, PlacedRun};
 
 /// Pause between two tries after the store failed.
 const STORE_RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -29,10 +30,15 @@ impl Engine {
 
     /// Hands an opened run to the session's actor, which carries it out.
     pub(crate) fn start_run(&self, session: SessionId, opened_run: Box<OpenedRun>) {
-        self.wake_with(session, Some(opened_run));
+        self.start_placed(session, (opened_run, self.shared().slots.take_always()));
     }
 
-    fn wake_with(&self, session: SessionId, opened_run: Option<Box<OpenedRun>>) {
+    /// As `start_run`, for a run that has a place.
+    pub(crate) fn start_placed(&self, session: SessionId, placed_run: PlacedRun) {
+        self.wake_with(session, Some(placed_run));
+    }
+
+    fn wake_with(&self, session: SessionId, opened_run: Option<PlacedRun>) {
         if let Some(actor) = self.shared().wake(session, opened_run) {
             let engine = self.clone();
             tokio::spawn(async move { run_actor(engine, session, actor).await });
@@ -56,23 +62,26 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
         if actor.take_woken() {
             settled = false;
         }
-        if let Some(opened_run) = actor.take_opened() {
-            settled = run(&engine, session, opened_run, &actor).await;
+        if let Some(placed_run) = actor.take_opened() {
+            settled = run(&engine, session, placed_run, &actor).await;
             continue;
         }
-        let delivered = match settled {
-            true => Ok(Delivered::Nothing),
-            false => deliver(&engine, session).await,
+        let slot = if settled { None } else { place(&engine, session) };
+        let delivered = match &slot {
+            None => Ok(Delivered::Nothing),
+            Some(_) => deliver(&engine, session).await,
         };
         match delivered {
             Ok(delivered) => {
                 failures = 0;
                 match delivered {
                     Delivered::Run(opened_run) => {
-                        settled = run(&engine, session, opened_run, &actor).await;
+                        let slot = slot.unwrap_or_else(|| engine.shared().slots.take_always());
+                        settled = run(&engine, session, (opened_run, slot), &actor).await;
                         continue;
                     }
                     Delivered::NotBefore(until) => {
+                        drop(slot);
                         let pause = Duration::from_millis(
                             until.0.saturating_sub(engine.now().0).unsigned_abs().max(1),
                         );
@@ -109,16 +118,30 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
     }
 }
 
+/// A place for a run; none if there is no room, or this process is stopping. Another process, or
+/// this one later, then delivers the messages that wait.
+fn place(engine: &Engine, session: SessionId) -> Option<RunSlot> {
+    if engine.shared().slots.is_closed() {
+        engine.offer(session);
+        return None;
+    }
+    engine.shared().slots.take()
+}
+
 /// Carries out a run. Returns `true` if the transaction that ended it saw nothing left to do. A run
 /// that was abandoned is recovered here, since no other process would while this one is alive.
 async fn run(
     engine: &Engine,
     session: SessionId,
-    opened_run: Box<OpenedRun>,
+    (opened_run, _slot): PlacedRun,
     actor: &Arc<Actor>,
 ) -> bool {
     let run = opened_run.run.id;
-    match runner::run(engine, session, opened_run, actor).await {
+    engine.announce_run(session);
+    actor.begin_run();
+    let result = runner::run(engine, session, opened_run, actor).await;
+    actor.end_run();
+    match result {
         RunResult::Settled => return true,
         RunResult::Ended => return false,
         RunResult::Abandoned => {}
@@ -215,6 +238,7 @@ mod tests {
         while said().await < 2 {
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
+        engine.shared().lease.expire();
         engine.shared().abandon_runs();
         let info = engine
             .sessions()

@@ -16,6 +16,8 @@ use crate::engine::{Engine, Error};
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a committed write of this process may take until it is recorded as its own.
 const OWN_WRITE_DELAY: Duration = Duration::from_millis(50);
+/// How often a process that drains looks at its runs.
+const DRAIN_POLL: Duration = Duration::from_millis(20);
 /// How often dead processes and expired timers are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the history of a session is kept in memory after its last run.
@@ -75,6 +77,7 @@ impl Background<'_> {
         self.engine.ensure_lease().await?;
         let mut mark = self.engine.store().newest_feed_row().await?;
         self.engine.shared().set_watching();
+        self.engine.listen_to_nodes().await;
         self.engine.background().recover().await?;
         self.engine.start_courier();
         if !self.engine.schedules().is_empty() {
@@ -86,12 +89,18 @@ impl Background<'_> {
             loop {
                 tokio::select! {
                     () = engine.shared().shutdown.cancelled() => return,
+                    () = engine.shared().slots.freed.notified() => {
+                        if let Err(error) = engine.run_waiting().await {
+                            tracing::warn!(%error, "waiting messages could not be read");
+                        }
+                        continue;
+                    }
                     () = tokio::time::sleep(POLL_INTERVAL) => {}
                 }
                 if let Err(error) = engine.read_foreign_events(&mut mark).await {
                     tracing::warn!(%error, "the feed could not be read");
                 }
-                if swept.elapsed() >= SWEEP_INTERVAL {
+                if swept.elapsed() >= SWEEP_INTERVAL && !engine.shared().slots.is_closed() {
                     swept = Instant::now();
                     if let Err(error) = engine.sweep().await {
                         tracing::warn!(%error, "a timer failed");
@@ -164,6 +173,17 @@ impl Background<'_> {
         Ok(archived)
     }
 
+    /// Starts no more runs, and waits until the open ones have ended, at most for the given time.
+    /// Messages that are accepted meanwhile are left to other processes or to the next start.
+    pub async fn drain(self, longest: Duration) {
+        let slots = &self.engine.shared().slots;
+        slots.close();
+        let until = Instant::now() + longest;
+        while slots.taken() > 0 && Instant::now() < until {
+            tokio::time::sleep(DRAIN_POLL).await;
+        }
+    }
+
     /// Stops this process. The turn of an open run keeps what was stored of it and is closed as
     /// interrupted. A run of which nothing is stored stays open if the next start, or another
     /// process, runs it again.
@@ -180,8 +200,7 @@ impl Background<'_> {
         for rest in self.engine.release_processes(Timestamp(i64::MAX)) {
             let _ = tokio::time::timeout_at(until, rest).await;
         }
-        let mut lease = self.engine.shared().lease.lock().await;
-        if lease.take().is_some() {
+        if self.engine.shared().lease.end().await {
             if let Err(error) = self.engine.end_own_runs().await {
                 tracing::warn!(%error, "open runs are left to the next start");
             }
@@ -193,64 +212,6 @@ impl Background<'_> {
 }
 
 impl Engine {
-    /// Registers this process before its first run, and renews its lease if it is due.
-    pub(crate) async fn ensure_lease(&self) -> Result<(), Error> {
-        let mut held = self.shared().lease.lock().await;
-        match held.as_mut() {
-            Some(lease)
-                if boot_time().saturating_sub(lease.renewed_at)
-                    < self.shared().timeouts.lease / 3 =>
-            {
-                Ok(())
-            }
-            Some(lease) => self.renew_lease(lease).await,
-            None => {
-                self.hold_lease().await?;
-                *held = Some(NodeLease { renewed_at: boot_time() });
-                let engine = self.clone();
-                tokio::spawn(async move { engine.keep_lease().await });
-                Ok(())
-            }
-        }
-    }
-
-    async fn hold_lease(&self) -> Result<bool, Error> {
-        let length = u64::try_from(self.shared().timeouts.lease.as_millis()).unwrap_or(u64::MAX);
-        Ok(self.store().keep_alive(self.shared().node, self.now(), Span(length)).await?)
-    }
-
-    async fn renew_lease(&self, lease: &mut NodeLease) -> Result<(), Error> {
-        if !self.hold_lease().await? {
-            // The store has registered it anew; the fence rejects writes of its old runs.
-            tracing::warn!("another process declared this one dead and ended its runs");
-        }
-        lease.renewed_at = boot_time();
-        Ok(())
-    }
-
-    /// Renews the lease while sessions are active. A process without runs needs no lease.
-    async fn keep_lease(self) {
-        let duration = self.shared().timeouts.lease;
-        loop {
-            tokio::select! {
-                () = self.shared().shutdown.cancelled() => return,
-                () = tokio::time::sleep(duration / 4) => {}
-            }
-            if self.shared().awake() == 0 {
-                continue;
-            }
-            let mut held = self.shared().lease.lock().await;
-            let Some(lease) = held.as_mut() else { return };
-            if let Err(error) = self.renew_lease(lease).await {
-                tracing::warn!(%error, "the lease could not be renewed");
-            }
-            if boot_time().saturating_sub(lease.renewed_at) > duration * 2 / 3 {
-                tracing::error!("the lease could not be renewed in time: all runs are abandoned");
-                self.shared().abandon_runs();
-            }
-        }
-    }
-
     /// Passes events of other processes to our followers and runs.
     async fn read_foreign_events(&self, mark: &mut i64) -> Result<(), Error> {
         let now = self.store().newest_feed_row().await?;
@@ -290,7 +251,21 @@ impl Engine {
                     _ => self.shared().recheck(event.session),
                 }
             }
+            // The owner sends these between the texts to which they belong.
+            events.retain(|event| !self.shared().nodes.is_relayed(event.session));
             self.shared().feed.publish(events);
+        }
+        Ok(())
+    }
+
+    /// Runs messages of idle sessions, as many as there is room for.
+    async fn run_waiting(&self) -> Result<(), Error> {
+        let free = self.shared().slots.free();
+        if free > 0 {
+            let due = Due::Unattended { dead: Vec::new(), after: None };
+            for session in self.store().due(due, free.min(PAGE)).await? {
+                self.wake(session);
+            }
         }
         Ok(())
     }
@@ -310,7 +285,9 @@ impl Engine {
                 if let Err(error) = engine.report(session).await {
                     tracing::warn!(%session, %error, "the report about a worker is sent later");
                 }
-                engine.wake(session);
+                if engine.shared().slots.free() > 0 {
+                    engine.wake(session);
+                }
                 Ok(())
             })
         };
@@ -334,10 +311,24 @@ impl Engine {
         let Some(view) = self.store().view(&Target::Id(session), Needs::RUN).await? else {
             return Ok(());
         };
-        match view.run {
-            Some(run) if decide::is_orphaned(&view.session, dead) => {
+        match (view.run, view.session.owner) {
+            (Some(run), _) if decide::is_orphaned(&view.session, dead) => {
                 self.recover_run(session, run.id).await
             }
+            (None, Some(owner)) if dead.contains(&owner) => {
+                self.release_session(session, owner).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes an idle session of a process belong to none.
+    async fn release_session(&self, session: SessionId, owner: NodeId) -> Result<(), Error> {
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::release_owner(view, owner, invocation)
+        };
+        match self.decide(Target::Id(session), Needs::NOTHING, Vec::new(), rule).await {
+            Err(error) if error.refusal().is_none() && error.code() != "not_found" => Err(error),
             _ => Ok(()),
         }
     }
@@ -449,21 +440,17 @@ impl Engine {
     /// All at once, so that a process that is slow to stop does not delay the others.
     fn release_processes(&self, before: Timestamp) -> Vec<tokio::task::JoinHandle<()>> {
         let rest = |(session, provider): (SessionId, String)| {
-            let provider = self.shared().provider(&provider)?;
-            Some(tokio::spawn(async move { provider.rest(session).await }))
+            let (engine, provider) = (self.clone(), self.shared().provider(&provider)?);
+            Some(tokio::spawn(async move {
+                provider.rest(session).await;
+                if !engine.shared().nodes.is_listening() {
+                    return;
+                }
+                if let Err(error) = engine.release_session(session, engine.shared().node).await {
+                    tracing::warn!(%session, %error, "the session stays with this process");
+                }
+            }))
         };
         self.shared().take_idle_processes(before).into_iter().filter_map(rest).collect()
     }
-}
-
-/// The registration of this process.
-pub(crate) struct NodeLease {
-    /// When the lease was last renewed, by a clock that includes suspend time.
-    renewed_at: Duration,
-}
-
-/// Time since boot, including time in suspend.
-fn boot_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

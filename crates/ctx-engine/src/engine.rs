@@ -275,6 +275,7 @@ impl Engine {
         if written.events.is_empty() {
             return;
         }
+        self.tell_owner(written.session, written.owner);
         let (session, feed) = (written.session, &self.shared.feed);
         if let Some(row) = written.feed_row.filter(|_| self.shared.watches_store()) {
             feed.own_row(row);

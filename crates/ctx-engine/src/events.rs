@@ -85,6 +85,7 @@ impl Events<'_> {
             ready: VecDeque::new(),
             receiver,
             lagged: false,
+            gap: false,
             returned_chars: HashMap::new(),
             poll_timer,
             polls_soon: true,
@@ -132,6 +133,8 @@ pub struct Follow {
     receiver: broadcast::Receiver<Item>,
     /// Whether items were dropped from the channel before they were received.
     lagged: bool,
+    /// Whether text was missing before the last delta.
+    gap: bool,
     /// Number of characters of each message of the open turn that were returned.
     returned_chars: HashMap<(MessageId, bool), usize>,
     poll_timer: tokio::time::Interval,
@@ -227,10 +230,19 @@ impl Follow {
                 Item::Delta(delta) => {
                     let returned =
                         self.returned_chars.entry((delta.message_id, delta.thought)).or_default();
-                    if delta.end() <= *returned || (delta.offset > 0 && delta.offset < *returned) {
+                    if delta.end() <= *returned {
                         continue;
                     }
-                    *returned = delta.end();
+                    if delta.offset > *returned && !std::mem::replace(&mut self.gap, true) {
+                        // The text in between is read again.
+                        self.lagged = true;
+                        return None;
+                    }
+                    self.gap = false;
+                    let before = std::mem::replace(returned, delta.end());
+                    if delta.offset > 0 && delta.offset < before {
+                        return Some(delta.without(before - delta.offset).into());
+                    }
                 }
             }
             return Some(item);
@@ -261,6 +273,9 @@ impl Follow {
         self.returned_chars.clear();
         self.ready.extend(deltas.into_iter().map(Item::from));
         self.lagged = false;
+        if !self.engine.shared().is_awake(self.session) {
+            self.read_stored_text().await?;
+        }
         Ok(())
     }
 
@@ -269,6 +284,7 @@ impl Follow {
         // The background duties publish writes of other processes.
         let watched = self.engine.shared().watches_store();
         let here = self.engine.shared().is_awake(self.session);
+        let relayed = !here && self.engine.shared().nodes.is_relayed(self.session);
         if watched {
             self.polls_soon = false;
             self.poll_timer.reset_after(WATCHED_POLL_INTERVAL);
@@ -288,6 +304,13 @@ impl Follow {
             // A run of this process has ended meanwhile. Its text and its events are in the
             // channel, in this order.
             self.poll_soon();
+            return Ok(true);
+        }
+        if view.session.state == Activity::Running {
+            self.engine.ask_for_text(self.session, view.session.owner);
+        }
+        if relayed {
+            // The owner sends events and text, in their order.
             return Ok(true);
         }
         if view.session.seq > self.last {

@@ -65,6 +65,12 @@ impl TextDelta {
     pub(crate) fn end(&self) -> usize {
         self.offset + self.text.chars().count()
     }
+
+    /// The text without its first characters.
+    pub(crate) fn without(&self, chars: usize) -> Self {
+        let text = self.text.chars().skip(chars).collect();
+        Self { offset: self.offset + chars, text, ..self.clone() }
+    }
 }
 
 /// A value and its encoded form. The first follower that needs the encoded form builds it, and all
@@ -250,6 +256,15 @@ impl Feed {
             if let Some(sender) = sender {
                 let _ = sender.send(delta.into());
             }
+        }
+    }
+
+    /// Sends text of another process to followers.
+    pub(crate) fn send_foreign(&self, session: SessionId, delta: TextDelta) {
+        let channels = self.channels(session);
+        let channel = channels.get(&session);
+        if let Some(sender) = channel.and_then(|channel| channel.sender.as_ref()) {
+            let _ = sender.send(delta.into());
         }
     }
 

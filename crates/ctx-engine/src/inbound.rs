@@ -105,7 +105,9 @@ impl InboundMessages<'_> {
             .map(|key| Once { key: key.scoped(format!("inbound {channel}")), answer: remembered });
         let text = ctx_core::inbox::text_of(&message.content);
         let session = NewSession { origin: Some(Origin::Inbound), ..NewSession::default() };
-        let (mut submit, blobs) = engine.submission(message, RunPolicy::StartRun);
+        let slot = engine.shared().slots.take();
+        let policy = if slot.is_some() { RunPolicy::StartRun } else { RunPolicy::NoRoom };
+        let (mut submit, blobs) = engine.submission(message, policy);
         submit.overrides.envelope = Some(envelope.clone());
         let receive = Receive {
             new: engine.new_session(session)?,
@@ -133,7 +135,7 @@ impl InboundMessages<'_> {
             };
             let (session, reply) = (written.session, written.reply);
             let received = ReceivedMessage::of(session, &reply);
-            engine.hand_over(session, reply.accepted).await;
+            engine.hand_over(session, reply.accepted, slot).await;
             Ok(received)
         })
         .await

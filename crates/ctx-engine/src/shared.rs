@@ -11,14 +11,16 @@ use ctx_core::policy::Policies;
 use ctx_core::refusal::Refusal;
 use ctx_core::time::Timestamp;
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
-use crate::background::NodeLease;
 use crate::feed::Feed;
 use crate::history_cache::HistoryCache;
+use crate::lease::Lease;
+use crate::nodes::Nodes;
 use crate::provider::{End, Provider};
+use crate::run_slots::{RunSlot, RunSlots};
 
 /// A named system prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -105,6 +107,8 @@ pub struct EngineTimeouts {
     pub worker_wait: Duration,
     /// Time without renewal after which a process counts as dead.
     pub lease: Duration,
+    /// Runs that this process carries out at the same time.
+    pub runs_max: usize,
     /// Idle time after which the agent process of a session is released.
     pub process_idle: ctx_core::time::Span,
     /// Idle time after which a session is archived.
@@ -123,6 +127,7 @@ impl Default for EngineTimeouts {
             cancel: Duration::from_millis(750),
             worker_wait: Duration::from_secs(50),
             lease: Duration::from_secs(10),
+            runs_max: 1000,
             process_idle: ctx_core::time::Span::minutes(5),
             archive_after: ctx_core::time::Span::days(30),
             outbox_poll: Duration::from_secs(1),
@@ -139,17 +144,60 @@ pub(crate) struct Actor {
     /// Notified when the inbox is to be looked at.
     pub(crate) wake: Notify,
     woken: AtomicBool,
-    opened_run: Mutex<Option<Box<OpenedRun>>>,
+    opened_run: Mutex<Option<PlacedRun>>,
     /// Notified when the open run should read its row again.
     pub(crate) recheck: Notify,
-    /// Set when the lease was lost: the open run no longer belongs to this process.
-    lease_lost: AtomicBool,
+    /// The run that is being carried out.
+    current: Mutex<Option<CurrentRun>>,
+}
+
+/// A run to carry out, and its place among those of this process.
+pub(crate) type PlacedRun = (Box<OpenedRun>, RunSlot);
+
+/// A run that is being carried out.
+#[derive(Default)]
+struct CurrentRun {
+    /// The call of the provider.
+    call: Option<AbortHandle>,
+    /// Set when the lease was lost: the run no longer belongs to this process.
+    abandoned: bool,
 }
 
 impl Actor {
-    /// Whether the lease was lost since the last call.
-    pub(crate) fn take_lease_lost(&self) -> bool {
-        self.lease_lost.swap(false, Ordering::AcqRel)
+    fn current(&self) -> MutexGuard<'_, Option<CurrentRun>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn begin_run(&self) {
+        *self.current() = Some(CurrentRun::default());
+    }
+
+    pub(crate) fn end_run(&self) {
+        *self.current() = None;
+    }
+
+    /// Records the call of the provider. The call of an abandoned run is aborted.
+    pub(crate) fn set_call(&self, call: AbortHandle) {
+        match &mut *self.current() {
+            Some(run) if !run.abandoned => run.call = Some(call),
+            _ => call.abort(),
+        }
+    }
+
+    /// Whether the run no longer belongs to this process.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.current().as_ref().is_some_and(|run| run.abandoned)
+    }
+
+    /// Stops the call of the provider, even while the run waits for the store.
+    fn abandon(&self) {
+        if let Some(run) = &mut *self.current() {
+            run.abandoned = true;
+            if let Some(call) = run.call.take() {
+                call.abort();
+            }
+            self.recheck.notify_one();
+        }
     }
 
     /// Records that the last transaction of the actor left the session idle.
@@ -166,14 +214,16 @@ impl Actor {
         self.woken.swap(false, Ordering::AcqRel)
     }
 
-    pub(crate) fn take_opened(&self) -> Option<Box<OpenedRun>> {
+    pub(crate) fn take_opened(&self) -> Option<PlacedRun> {
         self.opened_run.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 pub(crate) struct Shared {
     pub(crate) node: NodeId,
-    pub(crate) lease: tokio::sync::Mutex<Option<NodeLease>>,
+    pub(crate) lease: Lease,
+    pub(crate) slots: Arc<RunSlots>,
+    pub(crate) nodes: Nodes,
     pub(crate) providers: Providers,
     pub(crate) host: String,
     pub(crate) run_host: RunHost,
@@ -202,7 +252,9 @@ impl Shared {
         let run_host = RunHost { node, catalog: providers.catalog() };
         Self {
             node,
-            lease: tokio::sync::Mutex::new(None),
+            lease: Lease::default(),
+            slots: RunSlots::new(timeouts.runs_max),
+            nodes: Nodes::default(),
             host: providers.host.clone(),
             providers,
             run_host,
@@ -234,6 +286,15 @@ impl Shared {
         self.actors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether sessions belong to this process: they run here, or have a live agent here.
+    pub(crate) fn has_sessions(&self) -> bool {
+        let keeps_agents = || {
+            let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+            self.nodes.is_listening() && !processes.is_empty()
+        };
+        self.awake() > 0 || keeps_agents()
+    }
+
     /// Whether the background duties report writes of other processes.
     pub(crate) fn watches_store(&self) -> bool {
         self.watches_store.load(Ordering::Relaxed)
@@ -260,7 +321,7 @@ impl Shared {
     pub(crate) fn wake(
         &self,
         session: SessionId,
-        opened_run: Option<Box<OpenedRun>>,
+        opened_run: Option<PlacedRun>,
     ) -> Option<Arc<Actor>> {
         let mut actors = self.actors();
         let (actor, is_new) = match actors.get(&session) {
@@ -273,7 +334,7 @@ impl Shared {
                     woken: AtomicBool::new(false),
                     opened_run: Mutex::new(None),
                     recheck: Notify::new(),
-                    lease_lost: AtomicBool::new(false),
+                    current: Mutex::default(),
                 });
                 actors.insert(session, actor.clone());
                 (actor, true)
@@ -376,10 +437,7 @@ impl Shared {
     /// Abandons every run of this process: the lease was not renewed in time, so other processes
     /// may take over.
     pub(crate) fn abandon_runs(&self) {
-        for actor in self.actors().values() {
-            actor.lease_lost.store(true, Ordering::Release);
-            actor.recheck.notify_one();
-        }
+        self.actors().values().for_each(|actor| actor.abandon());
     }
 
     pub(crate) fn is_awake(&self, session: SessionId) -> bool {

@@ -19,6 +19,7 @@ use ulid::Ulid;
 
 use crate::engine::{Engine, Error, target};
 use crate::messages::Messages;
+use crate::run_slots::RunSlot;
 use crate::sessions::{Info, Sessions};
 
 /// A session to be created.
@@ -313,7 +314,10 @@ impl Engine {
         run_policy: RunPolicy,
     ) -> Result<Submitted, Error> {
         self.ensure_lease().await?;
-        let (submit, blobs) = self.submission(message, run_policy);
+        let slot = (run_policy == RunPolicy::StartRun).then(|| self.shared().slots.take());
+        let policy = if matches!(slot, Some(None)) { RunPolicy::NoRoom } else { run_policy };
+        let slot = slot.flatten();
+        let (submit, blobs) = self.submission(message, policy);
         let (run_host, settings, invocation) =
             (self.shared().run_host.clone(), self.settings().clone(), self.invocation());
         let write = Write { target, needs: Needs::MESSAGE, objects: blobs, now: invocation.now };
@@ -321,7 +325,7 @@ impl Engine {
             decide::submit(view, &to, &submit, &run_host, &settings, &invocation)
         };
         let engine = self.clone();
-        to_completion(async move { engine.accept(write, once, run_policy, rule).await }).await
+        to_completion(async move { engine.accept(write, once, policy, slot, rule).await }).await
     }
 
     /// Stores a message in one transaction and hands it over.
@@ -330,6 +334,7 @@ impl Engine {
         write: Write,
         once: Option<Once<Accepted>>,
         run_policy: RunPolicy,
+        slot: Option<RunSlot>,
         rule: impl Fn(Option<&SessionView>) -> Decided<Accepted> + Send + 'static,
     ) -> Result<Submitted, Error> {
         let written = match self.execute_once(write, once, rule).await? {
@@ -340,22 +345,33 @@ impl Engine {
         };
         let (session, accepted) = (written.session, written.reply);
         let submitted = Submitted::of(session, &accepted);
-        if run_policy == RunPolicy::StartRun {
-            self.hand_over(session, accepted).await;
+        if run_policy != RunPolicy::QueueOnly {
+            self.hand_over(session, accepted, slot).await;
         }
         Ok(submitted)
     }
 
     /// Hands an accepted message over: its run to the session's actor, or a notification to the
     /// actor that runs the session.
-    pub(crate) async fn hand_over(&self, session: SessionId, accepted: Accepted) {
+    pub(crate) async fn hand_over(
+        &self,
+        session: SessionId,
+        accepted: Accepted,
+        slot: Option<RunSlot>,
+    ) {
         let Accepted { admission, state, delivery_block, opened_run, .. } = accepted;
         if let Some(opened_run) = opened_run {
-            return self.start_run(session, opened_run);
+            let slot = slot.unwrap_or_else(|| self.shared().slots.take_always());
+            return self.start_placed(session, (opened_run, slot));
         }
+        let has_room = slot.is_some();
+        drop(slot);
         if state == Activity::Idle && delivery_block.is_some() {
             // The message waits until the session changes, which wakes the actor.
             return;
+        }
+        if state == Activity::Idle && !has_room {
+            self.offer(session);
         }
         let here = self.shared().is_awake(session);
         match admission {

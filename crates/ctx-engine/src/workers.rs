@@ -245,7 +245,8 @@ impl Engine {
         let written = self.decide(Target::Id(manager), Needs::COLLECT, Vec::new(), rule).await?;
         let accepted: Option<Accepted> = written.reply;
         if let Some(accepted) = accepted {
-            self.hand_over(manager, accepted).await;
+            let slot = self.shared().slots.take_always();
+            self.hand_over(manager, accepted, Some(slot)).await;
         }
         Ok(())
     }

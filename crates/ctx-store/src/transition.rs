@@ -9,7 +9,7 @@ use std::any::Any;
 use std::cell::Cell;
 
 use ctx_core::decide::{Batch, Change, Decided, Event, SessionView};
-use ctx_core::id::{ObjectId, SessionId};
+use ctx_core::id::{NodeId, ObjectId, SessionId};
 use ctx_core::refusal::Refusal;
 use ctx_core::routing::Routed;
 use serde_json::Value;
@@ -83,6 +83,8 @@ pub struct Applied {
     pub seq: u64,
     /// The feed row of this batch; none where it has no events.
     pub feed_row: Option<i64>,
+    /// The process that owned the session before.
+    pub owner: Option<NodeId>,
 }
 
 /// A transaction that is on disk, with the rule's reply.
@@ -96,6 +98,8 @@ pub struct Written<R> {
     pub seq: u64,
     /// The feed row of this write; none where it has no events.
     pub feed_row: Option<i64>,
+    /// The process that owned the session before.
+    pub owner: Option<NodeId>,
     /// Whether this write added rows to the outbox.
     pub sends: bool,
     /// The events of this write; the last one has the number `seq`.
@@ -194,7 +198,7 @@ where
 {
     let rule = Box::new(Typed { rule, once, reply: Cell::new(None) });
     let stored = store.write(write, rule).await?;
-    let Applied { batch, session, seq, feed_row } = match stored.outcome {
+    let Applied { batch, session, seq, feed_row, owner } = match stored.outcome {
         Outcome::Applied(applied) => applied,
         Outcome::Replayed(answer) => return Ok(Executed::Replayed(answer)),
     };
@@ -204,5 +208,6 @@ where
         .and_then(|typed| typed.reply.take())
         .ok_or_else(|| Error::Internal("the store returned another rule".to_owned()))?;
     let sends = batch.changes.iter().any(|change| matches!(change, Change::PutOutgoing(_)));
-    Ok(Executed::Written(Written { reply, session, seq, feed_row, sends, events: batch.events }))
+    let events = batch.events;
+    Ok(Executed::Written(Written { reply, session, seq, feed_row, owner, sends, events }))
 }

@@ -90,6 +90,7 @@ pub(crate) fn run(tx: &mut dyn Tx, job: &PreparedWrite) -> Result<Outcome, Write
     }
     // A panicking rule is a bug. It must not end the writer and with it all other writes.
     let (view, routed) = (loaded.view.as_ref(), loaded.routed.as_ref());
+    let owner = view.and_then(|view| view.session.owner);
     let decided = catch_unwind(AssertUnwindSafe(|| job.rule.decide(view, routed)));
     let decided = decided.map_err(|_| Error::Internal("a rule panicked".to_owned()));
     let batch = decided.map_err(WriteError::Rejected)?;
@@ -118,6 +119,7 @@ pub(crate) fn run(tx: &mut dyn Tx, job: &PreparedWrite) -> Result<Outcome, Write
         session: applied.session,
         seq: applied.seq,
         feed_row: applied.feed_row,
+        owner,
     }))
 }
 

@@ -48,6 +48,12 @@ pub(crate) struct Server {
     pub(crate) roots: Vec<PathBuf>,
     /// Additional host names that are accepted; `localhost` always is.
     pub(crate) hosts: Vec<String>,
+    /// Runs that this process carries out at the same time.
+    max_runs: Option<usize>,
+    /// How long runs may go on after SIGTERM.
+    drain: Option<String>,
+    /// Time after which other processes take over the sessions of one that does not answer.
+    lease: Option<String>,
 }
 
 /// All values are durations such as `5m`, except `task_seal_message`.
@@ -199,6 +205,14 @@ impl Default for Store {
     }
 }
 
+/// Runs of one process at the same time.
+const MAX_RUNS: usize = 1000;
+/// How long runs may go on after SIGTERM.
+const DRAIN: Span = Span(20_000);
+/// The lease of a process, and its limits: it is renewed four times in its length.
+const LEASE: Span = Span(10_000);
+const LEASE_MIN: Span = Span(1_000);
+const LEASE_MAX: Span = Span(600_000);
 /// Longest time of a delivery to a channel.
 const DELIVERY_TIMEOUT: Span = Span(10_000);
 
@@ -313,6 +327,30 @@ impl Config {
 
     pub(crate) fn default_provider(&self) -> Option<&str> {
         self.defaults.provider.as_deref()
+    }
+
+    /// Runs that this process carries out at the same time.
+    pub(crate) fn max_runs(&self) -> Result<usize, Problem> {
+        match self.server.max_runs {
+            Some(0) => Err(Problem::wrong_use("bad_config", "server.max_runs: it must be above 0")),
+            given => Ok(given.unwrap_or(MAX_RUNS)),
+        }
+    }
+
+    /// How long runs may go on after SIGTERM.
+    pub(crate) fn drain(&self) -> Result<Duration, Problem> {
+        let span = span("server.drain", self.server.drain.as_deref(), DRAIN)?;
+        Ok(Duration::from_millis(span.0))
+    }
+
+    /// Time after which other processes take over the sessions of one that does not answer.
+    pub(crate) fn lease(&self) -> Result<Duration, Problem> {
+        let span = span("server.lease", self.server.lease.as_deref(), LEASE)?;
+        if !(LEASE_MIN..=LEASE_MAX).contains(&span) {
+            let range = format!("it must be between {LEASE_MIN} and {LEASE_MAX}");
+            return Err(Problem::wrong_use("bad_config", format!("server.lease: {range}")));
+        }
+        Ok(Duration::from_millis(span.0))
     }
 
     /// Time without a message after which the agent process of a session ends.

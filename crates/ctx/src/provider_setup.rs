@@ -42,7 +42,11 @@ pub(crate) struct Assembled {
 
 /// Builds all providers and personas. Discovery runs only if the configuration has no providers.
 pub(crate) fn assemble(config: &Config, data: &Path) -> Result<Assembled, Problem> {
-    let environment = AgentEnvironment { data, permission_hold: config.permission_hold()? };
+    let environment = AgentEnvironment {
+        data,
+        store: config.store.url.as_deref(),
+        permission_hold: config.permission_hold()?,
+    };
     let mut all: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
     let mut origins = BTreeMap::new();
     all.insert(DEMO.to_owned(), Arc::new(Demo::default()));
@@ -145,6 +149,8 @@ pub(crate) fn timeouts(config: &Config) -> Result<EngineTimeouts, Problem> {
     Ok(EngineTimeouts {
         process_idle: config.process_idle()?,
         archive_after: config.session_archive()?,
+        lease: config.lease()?,
+        runs_max: config.max_runs()?,
         ..EngineTimeouts::default()
     })
 }
@@ -152,6 +158,7 @@ pub(crate) fn timeouts(config: &Config) -> Result<EngineTimeouts, Problem> {
 /// What all agent processes have in common.
 struct AgentEnvironment<'a> {
     data: &'a Path,
+    store: Option<&'a str>,
     permission_hold: Duration,
 }
 
@@ -160,6 +167,7 @@ impl AgentEnvironment<'_> {
     fn program(&self, config: &ProviderConfig) -> Program {
         let mut env = config.env.clone();
         env.insert("CTX_DATA".to_owned(), self.data.to_string_lossy().into_owned());
+        env.extend(self.store.map(|url| ("CTX_STORE".to_owned(), url.to_owned())));
         Program {
             command: config.command.clone(),
             env,

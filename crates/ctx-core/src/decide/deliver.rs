@@ -8,7 +8,7 @@ use crate::intent::Intent;
 use crate::run::TaskEffect;
 use crate::time::Timestamp;
 
-use super::delivery::{delivery_block, is_classified};
+use super::delivery::{delivery_block, is_classified, is_kept_elsewhere};
 use super::session_changes::{NextStep, RunHost, SessionChanges};
 use super::{Decided, Decision, Event, Invocation, OpenedRun, SessionView, Settings};
 
@@ -39,7 +39,9 @@ pub fn deliver(
     invocation: &Invocation,
 ) -> Decided<Delivered> {
     let mut changes = SessionChanges::new(view, invocation);
-    if delivery_block(&changes.session, changes.tasks.prompt()).is_some() {
+    if delivery_block(&changes.session, changes.tasks.prompt()).is_some()
+        || is_kept_elsewhere(&changes.session, run_host.node)
+    {
         return Ok(Decision::unchanged(Delivered::Nothing));
     }
     let held = changes.items_in(ItemState::Held);

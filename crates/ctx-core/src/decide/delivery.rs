@@ -4,6 +4,7 @@
 //! only to select candidates: `deliver` decides again on each of them.
 
 use crate::compaction;
+use crate::id::NodeId;
 use crate::inbox::{Item, ItemState};
 use crate::message::Source;
 use crate::prompt::Prompt;
@@ -35,6 +36,12 @@ pub fn delivery_block(session: &Session, prompt: Option<&Prompt>) -> Option<Deli
     } else {
         prompt.map(|_| DeliveryBlock::PromptOpen)
     }
+}
+
+/// Whether another process keeps a live agent for an idle session, so that messages are delivered
+/// there.
+pub(super) fn is_kept_elsewhere(session: &Session, node: NodeId) -> bool {
+    session.state == Activity::Idle && session.owner.is_some_and(|owner| owner != node)
 }
 
 /// Whether a session runs, or is about to run a message of its inbox.

@@ -56,6 +56,8 @@ pub struct EndedRun {
     pub spoken: Spoken,
     /// Set if the turn is a compaction that a user asked for.
     pub compaction: Option<Compaction>,
+    /// Whether the process keeps a live agent for the session, and stays its owner.
+    pub keeps_agent: bool,
 }
 
 /// What the transaction that ended a run left.
@@ -114,6 +116,9 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
     changes.push(Change::ClearDrafts);
     changes.requeue_steering();
     changes.end(ended.outcome);
+    if ended.keeps_agent {
+        changes.session.owner = view.session.owner;
+    }
     changes.append_deferred(Some(run.clone()));
     debug_assert_eq!(changes.session.state, Activity::Idle);
     changes.emit(match ended.outcome {

@@ -44,6 +44,7 @@ mod outgoing;
 mod pin;
 mod receive;
 mod recover;
+mod release_owner;
 mod reopen;
 mod request_compaction;
 mod resume;
@@ -103,6 +104,7 @@ pub use observe::{OBSERVATIONS_MAX, check_observations, observe, observed_conten
 pub use pin::{PINS_MAX, pin, unpin};
 pub use receive::{Receive, Received, receive};
 pub use recover::{Recovered, recover};
+pub use release_owner::release_owner;
 pub use reopen::reopen;
 pub use request_compaction::{CompactSupport, check_compact_command, request_compaction};
 pub use resume::{answer_session_prompt, resume};

@@ -17,7 +17,7 @@ use crate::session::{self, Activity, Delivery, Status};
 use crate::suspension::{Answer, Kind, Suspension};
 use crate::text_limits::{TEXT_MAX_BYTES, check, one_line};
 
-use super::delivery::{delivery_block, is_classified};
+use super::delivery::{delivery_block, is_classified, is_kept_elsewhere};
 use super::resume::answer_suspension;
 use super::session_changes::{RunHost, SessionChanges};
 use super::update_session::field;
@@ -47,6 +47,9 @@ pub enum RunPolicy {
     StartRun,
     /// It waits in the inbox, even of an idle session; another process delivers it.
     QueueOnly,
+    /// As `StartRun`, but the message to an idle session waits: this process has no room for
+    /// another run.
+    NoRoom,
 }
 
 /// A message to be accepted.
@@ -161,7 +164,12 @@ pub(super) fn accept_message(
         finish_choice(&mut changes, held, Some(&item), action, run_host)?;
         return Ok(accepted(changes, &item, Admission::Run));
     }
-    let admission = admission(&changes, &item, submit.mode.is_some(), held);
+    let waits = submit.run_policy == RunPolicy::NoRoom
+        || is_kept_elsewhere(&changes.session, run_host.node);
+    let admission = match admission(&changes, &item, submit.mode.is_some(), held) {
+        Admission::Run if waits => Admission::Wait,
+        admission => admission,
+    };
     match admission {
         Admission::Run => changes.begin(vec![item.clone()], run_host, settings)?,
         Admission::Wait => enqueue(&mut changes, item.clone(), settings)?,

@@ -382,6 +382,7 @@ impl Runner<'_> {
         let provider = provider.clone();
         let task = tokio::spawn(async move { provider.run(request, link).await });
         let abort = task.abort_handle();
+        actor.set_call(task.abort_handle());
         let shutdown = self.engine.shared().shutdown.clone();
         let until = Instant::now() + SUMMARY_TIME_MAX;
         let (mut summary, mut usage) = (String::new(), None);
@@ -401,7 +402,7 @@ impl Runner<'_> {
                     None => break,
                 },
                 () = actor.recheck.notified() => {
-                    self.run_lost |= actor.take_lease_lost();
+                    self.run_lost |= actor.is_abandoned();
                     self.poll_run(&stop, &steer, &mut Vec::new()).await;
                 }
                 () = tokio::time::sleep(POLL_INTERVAL) => {

@@ -373,6 +373,7 @@ impl Runner<'_> {
         }
         let task = tokio::spawn(async move { provider.run(request, link).await });
         let abort = task.abort_handle();
+        actor.set_call(task.abort_handle());
         self.message = None;
         let mut deadline: Option<Instant> = None;
         if !is_first {
@@ -430,7 +431,7 @@ impl Runner<'_> {
                     self.checkpoint().await;
                 }
                 () = actor.recheck.notified() => {
-                    self.run_lost |= actor.take_lease_lost();
+                    self.run_lost |= actor.is_abandoned();
                     self.poll_run(&stop, &steer, &mut steered).await;
                 }
                 () = until(due) => self.checkpoint().await,
@@ -454,6 +455,10 @@ impl Runner<'_> {
                 }
                 return Ok(None);
             }
+        }
+        if actor.is_abandoned() {
+            self.run_lost = true;
+            return Ok(None);
         }
         // A provider that closed its stream ends soon; otherwise it is aborted.
         let timeouts = self.engine.shared().timeouts.stop;

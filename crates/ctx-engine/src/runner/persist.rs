@@ -66,6 +66,14 @@ impl Runner<'_> {
         self.paused_until = (left >= PAUSE_MIN).then_some(until);
     }
 
+    /// Whether the session stays with this process, which has a live agent for it. Where all
+    /// processes run on one machine, a session never waits for another process.
+    fn keeps_agent(&self) -> bool {
+        let (shared, run) = (self.engine.shared(), &self.opened_run.run);
+        shared.nodes.is_listening()
+            && shared.provider(&run.provider_id).is_some_and(|it| it.about().agent.is_some())
+    }
+
     /// Stores the progress, or keeps it for the next try.
     pub(crate) async fn store_new(&mut self) -> Result<(), Error> {
         self.since = None;
@@ -209,6 +217,7 @@ impl Runner<'_> {
             observed: std::mem::take(&mut self.new.observed),
             spoken,
             compaction: self.compaction.take(),
+            keeps_agent: self.keeps_agent(),
             agent: self.agent_session.clone().filter(|_| self.seen && self.cancel.is_none()),
         };
         for try_ in 0..END_TRIES {

@@ -87,7 +87,7 @@ impl Runner<'_> {
                     stop.cancel();
                 }
                 () = actor.recheck.notified() => {
-                    self.run_lost |= actor.take_lease_lost();
+                    self.run_lost |= actor.is_abandoned();
                     self.poll_run(&stop, &steer, &mut vec![]).await;
                 }
                 () = tokio::time::sleep(POLL_INTERVAL) => {

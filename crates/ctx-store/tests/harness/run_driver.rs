@@ -170,6 +170,7 @@ pub(crate) fn ended(opened: &OpenedRun, answer: &str, ms: i64) -> (EndedRun, Nam
         agent: None,
         spoken: Spoken { text: answer.to_owned(), ..Spoken::default() },
         compaction: None,
+        keeps_agent: false,
     };
     (ended, body)
 }

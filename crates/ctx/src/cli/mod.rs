@@ -168,7 +168,9 @@ struct Context {
 
 impl Context {
     fn config(&self) -> Result<Config, Problem> {
-        Config::load(&self.data, self.config.as_deref())
+        let mut config = Config::load(&self.data, self.config.as_deref())?;
+        config.store.url = self.store.clone().or(config.store.url);
+        Ok(config)
     }
 
     /// The path of the policies, beside the configuration.
@@ -178,8 +180,7 @@ impl Context {
 
     /// Where conversations are kept.
     fn location(&self, config: &Config) -> Result<Location, Problem> {
-        let url = self.store.as_deref().or(config.store.url.as_deref());
-        match url.map(Location::parse) {
+        match config.store.url.as_deref().map(Location::parse) {
             None => Ok(Location::from(&self.data)),
             Some(Location::Server(server)) => Ok(Location::Server(
                 server

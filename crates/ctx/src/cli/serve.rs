@@ -76,11 +76,13 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
     config.check_source_sessions(&hooks, engine.providers())?;
     policies.apply(&engine);
     print_address(context, &config, &engine, address)?;
-    let shutdown = CancellationToken::new();
+    let (draining, shutdown) = (CancellationToken::new(), CancellationToken::new());
     tokio::spawn(policies.watch(engine.clone(), shutdown.clone()));
-    tokio::spawn(wait_for_signals(interrupt, terminate, shutdown.clone()));
+    tokio::spawn(wait_for_signals(interrupt, terminate, draining.clone(), shutdown.clone()));
+    tokio::spawn(drain(engine.clone(), config.drain()?, draining.clone(), shutdown.clone()));
     let roots = roots(&config.server);
-    let options = ServeOptions { listen: address, roots, hosts: config.server.hosts, hooks };
+    let options =
+        ServeOptions { listen: address, roots, hosts: config.server.hosts, hooks, draining };
     let served = http::serve(engine.clone(), listener, options, shutdown).await;
     tracing::info!("shutting down");
     engine.background().shutdown().await;
@@ -198,22 +200,43 @@ fn signal_stream(kind: SignalKind) -> Result<Signal, Problem> {
     })
 }
 
-/// The first signal starts a graceful shutdown; the second ends the process at once.
+/// SIGTERM starts to drain. SIGINT, or a second SIGTERM, starts the shutdown. A signal during the
+/// shutdown ends the process at once.
 async fn wait_for_signals(
     mut interrupt: Signal,
     mut terminate: Signal,
+    draining: CancellationToken,
     shutdown: CancellationToken,
 ) {
-    for first in [true, false] {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        if first {
+    loop {
+        let drains = tokio::select! {
+            _ = interrupt.recv() => false,
+            _ = terminate.recv() => true,
+        };
+        if shutdown.is_cancelled() {
+            std::process::exit(130);
+        } else if drains && !draining.is_cancelled() {
+            draining.cancel();
+        } else {
             shutdown.cancel();
         }
     }
-    std::process::exit(130);
+}
+
+/// Lets open runs end, at most for the given time, and then starts the shutdown.
+async fn drain(
+    engine: Engine,
+    longest: Duration,
+    draining: CancellationToken,
+    shutdown: CancellationToken,
+) {
+    draining.cancelled().await;
+    tracing::info!(seconds = longest.as_secs(), "draining: new requests are refused");
+    tokio::select! {
+        () = engine.background().drain(longest) => {}
+        () = shutdown.cancelled() => {}
+    }
+    shutdown.cancel();
 }
 
 fn init_logging(format: LogFormat) -> Result<(), Problem> {

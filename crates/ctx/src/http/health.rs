@@ -43,7 +43,7 @@ pub(super) async fn alive() -> Json<Alive> {
 )]
 pub(super) async fn ready(State(state): State<Shared>) -> HttpResult<Json<Alive>> {
     let not_ready = |code, why: String| Error::new(StatusCode::SERVICE_UNAVAILABLE, code, why);
-    if state.shutdown.is_cancelled() {
+    if state.options.draining.is_cancelled() || state.shutdown.is_cancelled() {
         return Err(not_ready("shutting_down", "the server is shutting down".to_owned()));
     }
     if !state.ready.load(Ordering::Acquire) {

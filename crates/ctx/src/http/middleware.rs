@@ -32,7 +32,9 @@ pub(super) async fn handle(State(state): State<Shared>, request: Request, next: 
         request.extensions().get::<MatchedPath>().map_or("none", |route| route.as_str()).to_owned();
     let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default(), method, path);
     let handled = async {
-        let response = match check_host_and_origin(&request, &state.options) {
+        let checked = check_host_and_origin(&request, &state.options)
+            .and_then(|()| check_draining(&path, &state.options));
+        let response = match checked {
             Ok(()) => {
                 let head = RequestHead {
                     method: request.method(),
@@ -107,6 +109,15 @@ fn with_problem_details(response: Response, method: &str, path: &str) -> Respons
     response
 }
 
+/// Refuses a request while the server drains. The paths of monitoring are answered.
+fn check_draining(path: &str, options: &ServeOptions) -> Result<(), Error> {
+    if !options.draining.is_cancelled() || ["/healthz", "/readyz", "/metrics"].contains(&path) {
+        return Ok(());
+    }
+    let why = "the server is shutting down; send the request to another server, or again later";
+    Err(Error::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", why))
+}
+
 fn check_host_and_origin(request: &Request, options: &ServeOptions) -> Result<(), Error> {
     let wrong_host = |host: &str| {
         let host: String = host.chars().take(100).collect();
@@ -177,6 +188,7 @@ impl ServeOptions {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use tokio_util::sync::CancellationToken;
 
     #[test]
     fn origin_must_match_host_and_port() {
@@ -205,6 +217,7 @@ mod tests {
             roots: Vec::new(),
             hosts: vec!["ctx.example".to_owned()],
             hooks: BTreeMap::new(),
+            draining: CancellationToken::new(),
         };
         let table = [
             ("LOCALHOST", true),

@@ -99,6 +99,8 @@ pub(crate) struct ServeOptions {
     /// Host names that are accepted besides loopback and the listen address.
     pub(crate) hosts: Vec<String>,
     pub(crate) hooks: BTreeMap<String, Hook>,
+    /// Cancelled when no more requests are accepted.
+    pub(crate) draining: CancellationToken,
 }
 
 pub(crate) struct State {

@@ -71,8 +71,13 @@ impl TestServer {
         let engine = engine
             .with_providers(Providers::only("echo", Arc::new(Echo)), EngineTimeouts::default());
         let listen = "127.0.0.1:7420".parse().expect("an address");
-        let options =
-            ServeOptions { listen, roots: Vec::new(), hosts: Vec::new(), hooks: BTreeMap::new() };
+        let options = ServeOptions {
+            listen,
+            roots: Vec::new(),
+            hosts: Vec::new(),
+            hooks: BTreeMap::new(),
+            draining: CancellationToken::new(),
+        };
         let state = new_state(engine.clone(), options, CancellationToken::new()).expect("a state");
         Self { service: TowerToHyperService::new(router(state)), engine, _dir: dir }
     }

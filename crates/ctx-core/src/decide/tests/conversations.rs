@@ -341,6 +341,7 @@ impl Story {
             agent: None,
             spoken: Spoken::default(),
             compaction: None,
+            keeps_agent: false,
         };
         self.run(|view, invocation| decide::end_run(view, &ended, invocation))
     }

@@ -134,6 +134,7 @@ impl Chat {
             agent: None,
             spoken,
             compaction: None,
+            keeps_agent: false,
         };
         self.decide(|view, invocation| decide::end_run(view, &ended, invocation));
     }

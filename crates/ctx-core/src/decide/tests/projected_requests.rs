@@ -299,6 +299,7 @@ impl Story {
             agent: None,
             spoken: Spoken::default(),
             compaction: None,
+            keeps_agent: false,
         };
         assert!(self.run(end, |view, invocation| {
             let mut decision = decide::end_run(view, &ended, invocation)?;

@@ -76,6 +76,7 @@ fn end(model: &mut Model, text: &str) {
         agent: None,
         spoken: Spoken::default(),
         compaction: None,
+        keeps_agent: false,
     };
     let decision = decide::end_run(&model.view, &ended, &model.invocation()).expect("ended");
     model.apply(decision);
