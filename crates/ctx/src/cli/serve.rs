@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctx_engine::{Engine, Indexing};
+use ctx_engine::{Engine, Indexing, Location};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -106,6 +106,9 @@ fn print_address(
 ) -> Result<(), Problem> {
     let data = context.data.canonicalize().unwrap_or_else(|_| context.data.clone());
     let store = context.store_name(config)?;
+    let location = context.location(config)?;
+    let named = matches!(&location, Location::Directory(dir) if *dir == context.data);
+    let shown = if named { String::new() } else { format!("\nStore: {store}") };
     let providers = engine.providers();
     let provider =
         providers.all.contains_key(&providers.default).then(|| providers.default.clone());
@@ -127,8 +130,8 @@ fn print_address(
             let provider = provider.as_deref().unwrap_or("none");
             let policies = policies.map_or_else(|| "none".to_owned(), |count| count.to_string());
             format!(
-                "Listening on {url}\nData directory: {}\nStore: {store}\n\
-                 Default provider: {provider}\nPolicies: {policies}",
+                "Listening on {url}\nData directory: {}{shown}\nDefault provider: {provider}\n\
+                 Policies: {policies}",
                 data.display()
             )
         },

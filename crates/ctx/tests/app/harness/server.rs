@@ -110,10 +110,15 @@ impl Server {
         wait_until("the server is ready", || self.get("/readyz").status == 200);
     }
 
-    /// Ends it with SIGTERM; its exit code, how long it took, and its directory.
-    pub(crate) fn end(mut self) -> (Option<i32>, Duration, Home) {
+    /// Ends it with SIGINT; its exit code, how long it took, and its directory.
+    pub(crate) fn end(self) -> (Option<i32>, Duration, Home) {
+        signal("-INT", self.child.id());
+        self.ended()
+    }
+
+    /// Waits for its end; its exit code, how long it took, and its directory.
+    pub(crate) fn ended(mut self) -> (Option<i32>, Duration, Home) {
         let began = Instant::now();
-        signal("-TERM", self.child.id());
         let status = self.child.wait().expect("its end");
         (status.code(), began.elapsed(), self.dir.clone())
     }

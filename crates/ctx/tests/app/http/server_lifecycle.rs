@@ -1,4 +1,4 @@
-//! The server starts fast, prints its address, has health checks and metrics, and stops on SIGTERM.
+//! The server starts fast, prints its address, has health checks and metrics, and drains on SIGTERM.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::ctx;
-use crate::harness::server::{Server, home, log_to};
+use crate::harness::client::EventStream;
+use crate::harness::server::{Server, configured_home, home, log_to, signal};
+use crate::harness::{ctx, wait_until};
 
 #[test]
 fn the_server_announces_its_address_and_creates_its_store() {
@@ -100,4 +101,88 @@ fn the_texts_of_messages_are_not_logged() {
     let log = std::fs::read_to_string(&log).expect("the log");
     assert!(log.contains("/api/sessions") && log.contains("status="), "{log}");
     assert!(!log.contains("secret") && !log.contains("hidden"), "{log}");
+}
+
+#[test]
+fn a_terminated_server_lets_its_runs_end_and_refuses_new_requests() {
+    // R197
+    let server = Server::start();
+    server.session("one");
+    server.post("/api/sessions/one/messages", &json!({"text": "slow"})).is(202);
+    let mut events = server.follow("/api/sessions/one/events", Some(0));
+    wait_for(&mut events, "message.delta");
+    signal("-TERM", server.pid());
+    wait_until("it is not ready", || server.get("/readyz").status == 503);
+    assert_eq!(server.get("/healthz").status, 200);
+    server.get("/api/sessions").refuses(503, "shutting_down");
+    server
+        .post("/api/sessions/one/messages", &json!({"text": "late"}))
+        .refuses(503, "shutting_down");
+    wait_for(&mut events, "turn.committed");
+    let (exit, _, dir) = server.ended();
+    assert_eq!(exit, Some(0));
+    let server = Server::in_dir(dir);
+    let turns = server.read("/api/sessions/one/turns");
+    assert_eq!(turns["turns"][0]["status"], "completed", "{turns}");
+}
+
+#[test]
+fn what_does_not_end_while_the_server_drains_keeps_its_words() {
+    // R197, R233
+    let home = configured_home("[server]\ndrain = \"500ms\"\n");
+    let server = Server::in_dir(home);
+    server.session("one");
+    server.post("/api/sessions/one/messages", &json!({"text": "slow 5000"})).is(202);
+    let mut events = server.follow("/api/sessions/one/events", Some(0));
+    wait_for(&mut events, "message.delta");
+    server.post("/api/sessions/one/messages", &json!({"text": "next", "queue_mode": "queue"}));
+    signal("-TERM", server.pid());
+    let (exit, took, dir) = server.ended();
+    assert_eq!(exit, Some(0));
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    let server = Server::in_dir(dir);
+    server.settled("one");
+    let turns = server.read("/api/sessions/one/turns?order=asc");
+    assert_eq!(turns["turns"][0]["status"], "interrupted", "{turns}");
+    let (messages, _) = server.everything("one");
+    let said = |role: &str| messages.iter().filter(|message| message["role"] == role).count();
+    assert!(
+        said("assistant") >= 2,
+        "the words of the first turn, and the next answer: {messages:?}"
+    );
+}
+
+#[test]
+fn a_second_signal_ends_a_server_that_drains() {
+    let server = Server::start();
+    server.session("one");
+    server.post("/api/sessions/one/messages", &json!({"text": "slow 5000"})).is(202);
+    wait_for(&mut server.follow("/api/sessions/one/events", Some(0)), "message.delta");
+    signal("-TERM", server.pid());
+    wait_until("it is not ready", || server.get("/readyz").status == 503);
+    signal("-TERM", server.pid());
+    let (exit, took, _dir) = server.ended();
+    assert_eq!(exit, Some(0));
+    assert!(took < Duration::from_secs(15), "{took:?}");
+}
+
+#[test]
+fn messages_wait_while_a_server_has_no_room_for_their_runs() {
+    let server = Server::configured("[server]\nmax_runs = 1\n");
+    for label in ["one", "two", "three"] {
+        server.session(label);
+    }
+    server.post("/api/sessions/one/messages", &json!({"text": "hang"})).is(202);
+    let waits = server.post("/api/sessions/two/messages", &json!({"text": "hello"})).is(202);
+    assert_eq!((&waits["run_id"], &waits["position"]), (&Value::Null, &json!(1)));
+    server.post("/api/sessions/three/messages", &json!({"text": "hello"})).is(202);
+    assert_eq!(server.read("/api/sessions/two")["state"], "idle");
+    server.post("/api/sessions/one/cancel", &json!({})).is(200);
+    for label in ["two", "three"] {
+        assert_eq!(server.settled(label)["turn_count"], 1);
+    }
+}
+
+fn wait_for(events: &mut EventStream, name: &str) {
+    while events.next().expect("an event").name != name {}
 }
