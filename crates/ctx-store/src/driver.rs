@@ -87,7 +87,7 @@ pub(crate) enum Arg<'a> {
 }
 
 /// The type of a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ArgType {
     Int,
     Text,

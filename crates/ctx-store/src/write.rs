@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ctx_core::decide::Needs;
-use ctx_core::id::SessionId;
-use ctx_core::object::Named;
+use ctx_core::id::{ObjectId, SessionId};
+use ctx_core::object::{Kind, Named};
 use ctx_core::routing::Inbound;
 use ctx_core::time::Timestamp;
 
@@ -59,6 +59,12 @@ impl PreparedWrite {
             objects.into_iter().map(|object| pack(object, compress)).collect();
         let bytes = objects.iter().map(|object| object.bytes.len()).sum();
         Self { write, rule, objects, bytes, compress }
+    }
+
+    /// The blobs that the write brings.
+    pub(crate) fn blobs(&self) -> impl Iterator<Item = ObjectId> {
+        let blobs = self.objects.iter().filter(|object| object.kind == Kind::Blob);
+        blobs.map(|object| object.id)
     }
 }
 

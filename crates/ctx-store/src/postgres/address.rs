@@ -1,98 +1,207 @@
-//! Where a PostgreSQL store is and how the connection to it is secured: the URL, the password, TLS.
+//! Where a PostgreSQL store is: the URL, and where the password comes from.
 
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-};
-use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use rustls::ClientConfig;
 
 use crate::Error;
 use crate::location::Server;
 
+use super::tls::{self, Check};
+
 /// How long one attempt to connect takes at most, unless the URL says otherwise.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// How long sent data may stay unacknowledged before the connection counts as lost.
-const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(15);
+const PORT: u16 = 5432;
 
-/// How long a connection may be idle before it is probed.
-const IDLE_MAX: Duration = Duration::from_secs(10);
+/// Whether a connection is encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encryption {
+    Never,
+    IfOffered,
+    Always,
+}
 
 /// A database server and how to connect to it.
 pub(super) struct Address {
-    pub(super) config: Config,
-    pub(super) tls: MakeRustlsConnect,
-    /// Host, port and database, for messages. Never the password.
-    pub(super) place: String,
+    /// Names or addresses with their ports. A name that begins with `/` is a directory of sockets.
+    pub(super) hosts: Vec<(String, u16)>,
+    pub(super) user: String,
+    pub(super) database: String,
+    pub(super) password: Option<String>,
+    /// Parameters of the session, as `options` has them.
+    pub(super) options: String,
+    pub(super) application: String,
+    pub(super) connect_max: Duration,
+    pub(super) encryption: Encryption,
+    pub(super) tls: Arc<ClientConfig>,
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+/// The parts of a URL. Later ones replace earlier ones.
+#[derive(Default)]
+struct Parts {
+    hosts: Vec<String>,
+    ports: Vec<String>,
+    user: Option<String>,
+    password: Option<String>,
+    database: Option<String>,
+    options: String,
+    application: Option<String>,
+    connect_max: Option<Duration>,
+    mode: Option<String>,
+    roots: Option<PathBuf>,
+    passfile: Option<PathBuf>,
+}
+
+impl Parts {
+    fn of(url: &str) -> Result<Self, Error> {
+        let mut parts = Self::default();
+        let rest = url.split_once("://").map(|(_, rest)| rest);
+        let rest = rest.ok_or_else(|| invalid("it does not begin with postgres://"))?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (rest, database) = rest.split_once('/').unwrap_or((rest, ""));
+        parts.database = non_empty(database);
+        let (login, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));
+        let (user, password) = login.split_once(':').unwrap_or((login, ""));
+        (parts.user, parts.password) = (non_empty(user), non_empty(password));
+        for host in hosts.split(',').filter(|host| !host.is_empty()) {
+            // An IPv6 address has brackets.
+            let (name, port) = match host.rsplit_once(':') {
+                Some((name, port)) if !port.contains(']') => (name, port),
+                _ => (host, ""),
+            };
+            parts.hosts.push(decoded(name.trim_start_matches('[').trim_end_matches(']')));
+            parts.ports.push(port.to_owned());
+        }
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            parts.set(name, decoded(value))?;
+        }
+        Ok(parts)
+    }
+
+    fn set(&mut self, name: &str, value: String) -> Result<(), Error> {
+        let list = |value: &str| value.split(',').map(str::to_owned).collect();
+        match name {
+            "host" => self.hosts = list(&value),
+            "port" => self.ports = list(&value),
+            "user" => self.user = Some(value),
+            "password" => self.password = Some(value),
+            "dbname" => self.database = Some(value),
+            "options" => self.options = value,
+            "application_name" => self.application = Some(value),
+            "connect_timeout" => {
+                let seconds = value.parse().map_err(|_| invalid("connect_timeout is no number"))?;
+                self.connect_max = Some(Duration::from_secs(seconds)).filter(|max| !max.is_zero());
+            }
+            "sslmode" => self.mode = Some(value),
+            "sslrootcert" => self.roots = Some(PathBuf::from(value)),
+            "passfile" => self.passfile = Some(PathBuf::from(value)),
+            // A server that does not accept writes is never used.
+            "target_session_attrs" if ["any", "read-write", "primary"].contains(&&*value) => {}
+            _ => return Err(invalid(&format!("`{}` is not supported", decoded(name)))),
+        }
+        Ok(())
+    }
+
+    /// Each host with its port.
+    fn servers(&self) -> Result<Vec<(String, u16)>, Error> {
+        let port = |n: usize| {
+            let text = self.ports.get(n).or(self.ports.first()).map_or("", |text| text);
+            if text.is_empty() { Ok(PORT) } else { text.parse() }
+        };
+        let hosts =
+            if self.hosts.is_empty() { vec!["localhost".into()] } else { self.hosts.clone() };
+        let server = |(n, host): (usize, String)| {
+            Ok((host, port(n).map_err(|_| invalid("a port is no number"))?))
+        };
+        hosts.into_iter().enumerate().map(server).collect()
+    }
 }
 
 impl Address {
     /// The address of a database.
     pub(super) fn of(server: &Server) -> Result<Self, Error> {
-        let url = &*server.url;
-        let (base, query) = url.split_once('?').unwrap_or((url, ""));
-        let (mut kept, mut mode, mut roots, mut passfile) = (Vec::new(), None, None, None);
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            match pair.split_once('=').unwrap_or((pair, "")) {
-                ("sslmode", value) => mode = Some(value.to_owned()),
-                ("sslrootcert", value) => roots = Some(PathBuf::from(percent_decoded(value))),
-                ("passfile", value) => passfile = Some(PathBuf::from(percent_decoded(value))),
-                _ => kept.push(pair),
-            }
-        }
-        let text =
-            if kept.is_empty() { base.to_owned() } else { format!("{base}?{}", kept.join("&")) };
-        let mut config: Config = text.parse().map_err(|e| invalid(&format!("{e}")))?;
-        let (ssl, check) = match mode.as_deref() {
-            None | Some("prefer" | "allow") => (SslMode::Prefer, Check::Nothing),
-            Some("disable") => (SslMode::Disable, Check::Nothing),
+        Self::at(&server.url, server.password.as_ref())
+    }
+
+    /// The address of the connection on which notifications are received.
+    pub(super) fn of_listener(server: &Server) -> Result<Option<Self>, Error> {
+        server.listen_url.as_ref().map(|url| Self::at(url, server.password.as_ref())).transpose()
+    }
+
+    fn at(url: &str, password: Option<&String>) -> Result<Self, Error> {
+        let parts = Parts::of(url)?;
+        let (encryption, check) = match parts.mode.as_deref() {
+            None | Some("prefer" | "allow") => (Encryption::IfOffered, Check::Nothing),
+            Some("disable") => (Encryption::Never, Check::Nothing),
             // As libpq does: a given root certificate is used.
-            Some("require") if roots.is_none() => (SslMode::Require, Check::Nothing),
-            Some("require" | "verify-ca") => (SslMode::Require, Check::Issuer),
-            Some("verify-full") => (SslMode::Require, Check::IssuerAndName),
+            Some("require") if parts.roots.is_none() => (Encryption::Always, Check::Nothing),
+            Some("require" | "verify-ca") => (Encryption::Always, Check::Issuer),
+            Some("verify-full") => (Encryption::Always, Check::IssuerAndName),
             Some(_) => {
                 return Err(invalid(
                     "sslmode is none of disable, prefer, require, verify-ca, verify-full",
                 ));
             }
         };
-        config.ssl_mode(ssl).application_name("ctx").tcp_user_timeout(UNACKNOWLEDGED_MAX);
-        config.keepalives_idle(IDLE_MAX).keepalives_interval(IDLE_MAX / 2).keepalives_retries(2);
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_MAX);
+        let own = || std::env::var("PGUSER").or_else(|_| std::env::var("USER")).ok();
+        let user = parts.user.clone().or_else(own).unwrap_or_else(|| "postgres".to_owned());
+        let mut address = Self {
+            hosts: parts.servers()?,
+            database: parts.database.unwrap_or_else(|| user.clone()),
+            user,
+            password: parts.password.or_else(|| password.cloned()),
+            options: parts.options,
+            application: parts.application.unwrap_or_else(|| "ctx".to_owned()),
+            connect_max: parts.connect_max.unwrap_or(CONNECT_MAX),
+            encryption,
+            tls: tls::config(check, parts.roots.as_deref())?,
+        };
+        if address.password.is_none() {
+            address.password = address.found_password(parts.passfile);
         }
-        if config.get_hosts().is_empty() {
-            config.host("localhost");
-        }
-        if config.get_password().is_none()
-            && let Some(password) = server.password.clone().or_else(|| password(&config, passfile))
-        {
-            config.password(password);
-        }
-        let place = format!("{}/{}", servers(&config).join(","), database(&config));
-        Ok(Self { tls: tls(check, roots.as_deref())?, place, config })
+        Ok(address)
     }
 
-    /// What messages call the database.
+    /// What messages call the database: host, port and database. Never the password.
     pub(super) fn name(&self) -> String {
-        format!("PostgreSQL at {}", self.place)
+        let hosts = self.hosts.iter().map(|(host, port)| format!("{host}:{port}"));
+        format!("PostgreSQL at {}/{}", hosts.collect::<Vec<_>>().join(","), self.database)
+    }
+
+    /// The password from the environment or a file, as libpq finds it.
+    fn found_password(&self, passfile: Option<PathBuf>) -> Option<String> {
+        if let Some(password) = std::env::var("PGPASSWORD").ok().filter(|text| !text.is_empty()) {
+            return Some(password);
+        }
+        let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".pgpass"));
+        let given = passfile.or_else(|| std::env::var_os("PGPASSFILE").map(PathBuf::from));
+        let text = std::fs::read_to_string(given.or_else(home)?).ok()?;
+        self.hosts.iter().find_map(|(host, port)| {
+            password_in(&text, [host, &port.to_string(), &self.database, &self.user])
+        })
     }
 }
 
-fn invalid(why: &str) -> Error {
+pub(super) fn invalid(why: &str) -> Error {
     Error::Unavailable(format!("its URL is not valid: {why}"))
 }
 
-fn percent_decoded(text: &str) -> String {
+fn non_empty(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| decoded(text))
+}
+
+/// Replaces `%xx`.
+fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -102,39 +211,6 @@ fn percent_decoded(text: &str) -> String {
         rest = if code.is_some() { &after[2..] } else { after };
     }
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn database(config: &Config) -> &str {
-    config.get_dbname().or_else(|| config.get_user()).unwrap_or("postgres")
-}
-
-/// `host:port` of each server.
-fn servers(config: &Config) -> Vec<String> {
-    let port = |n: usize| {
-        let ports = config.get_ports();
-        ports.get(n).or(ports.first()).copied().unwrap_or(5432)
-    };
-    let server = |(n, host): (usize, &Host)| match host {
-        Host::Tcp(name) => format!("{name}:{}", port(n)),
-        Host::Unix(path) => format!("{}:{}", path.display(), port(n)),
-    };
-    config.get_hosts().iter().enumerate().map(server).collect()
-}
-
-/// The password from the environment or a file, as libpq finds it.
-fn password(config: &Config, passfile: Option<PathBuf>) -> Option<String> {
-    if let Some(password) = std::env::var("PGPASSWORD").ok().filter(|text| !text.is_empty()) {
-        return Some(password);
-    }
-    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".pgpass"));
-    let file =
-        passfile.or_else(|| std::env::var_os("PGPASSFILE").map(PathBuf::from)).or_else(home)?;
-    let text = std::fs::read_to_string(file).ok()?;
-    let user = config.get_user().unwrap_or_default();
-    servers(config).iter().find_map(|server| {
-        let (host, port) = server.rsplit_once(':')?;
-        password_in(&text, [host, port, database(config), user])
-    })
 }
 
 /// The password of the first line `host:port:database:user:password` that matches.
@@ -156,101 +232,6 @@ fn password_in(text: &str, wanted: [&str; 4]) -> Option<String> {
     })
 }
 
-/// What is checked of the server's certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Check {
-    Nothing,
-    Issuer,
-    IssuerAndName,
-}
-
-fn tls(check: Check, roots: Option<&Path>) -> Result<MakeRustlsConnect, Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let issuers =
-        if check == Check::Nothing { None } else { Some(issuers(roots, provider.clone())?) };
-    let verifier =
-        Verifier { issuers, name: check == Check::IssuerAndName, provider: provider.clone() };
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| Error::Internal(e.to_string()))?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    Ok(MakeRustlsConnect::new(config))
-}
-
-/// The verifier of certificates that the root certificates in a file have issued.
-fn issuers(
-    file: Option<&Path>,
-    provider: Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, Error> {
-    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".postgresql/root.crt"));
-    let file = file.map(Path::to_owned).or_else(home).unwrap_or_default();
-    let unusable =
-        |e: &dyn std::fmt::Display| invalid(&format!("sslrootcert {}: {e}", file.display()));
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(&file).map_err(|e| unusable(&e))? {
-        let certificate = certificate.map_err(|e| unusable(&e))?;
-        roots.add(certificate).map_err(|e| unusable(&e))?;
-    }
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
-        .build()
-        .map_err(|e| unusable(&e))
-}
-
-#[derive(Debug)]
-struct Verifier {
-    /// `None`: any certificate is accepted.
-    issuers: Option<Arc<WebPkiServerVerifier>>,
-    /// Whether the certificate must name the host.
-    name: bool,
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        use CertificateError::{NotValidForName, NotValidForNameContext};
-        let Some(issuers) = &self.issuers else { return Ok(ServerCertVerified::assertion()) };
-        let verified =
-            issuers.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        match verified {
-            Err(rustls::Error::InvalidCertificate(
-                NotValidForName | NotValidForNameContext { .. },
-            )) if !self.name => Ok(ServerCertVerified::assertion()),
-            verified => verified,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,13 +241,30 @@ mod tests {
     }
 
     #[test]
+    fn a_url_says_where_a_database_is() {
+        let url = "postgres://me%40x:p%2Fw@db.example:6543,[::1]/ctx?connect_timeout=3";
+        let address = parse(url).expect("a URL");
+        let hosts = [("db.example".to_owned(), 6543), ("::1".to_owned(), 5432)];
+        assert_eq!(address.hosts, hosts);
+        assert_eq!((&*address.user, address.password.as_deref()), ("me@x", Some("p/w")));
+        assert_eq!(address.connect_max, Duration::from_secs(3));
+        let address = parse("postgresql:///d?host=/run/pg&port=5433&user=u").expect("a URL");
+        assert_eq!(address.name(), "PostgreSQL at /run/pg:5433/d");
+        assert_eq!(parse("postgres://u@%2Frun%2Fpg/").expect("a URL").database, "u");
+    }
+
+    #[test]
     fn a_place_names_host_port_and_database_and_no_password() {
         let url = "postgres://me:s3cret@db.example:6543/ctx?sslmode=require&connect_timeout=3";
         let address = parse(url).expect("a URL");
         assert_eq!(address.name(), "PostgreSQL at db.example:6543/ctx");
-        assert_eq!(address.config.get_ssl_mode(), SslMode::Require);
-        assert!(!format!("{:?}", address.config).contains("s3cret"));
-        for bad in ["postgres://h/d?sslmode=maybe&password=s3cret", "postgres://h:x/s3cret"] {
+        assert_eq!(address.encryption, Encryption::Always);
+        assert!(!format!("{address:?}").contains("s3cret"));
+        for bad in [
+            "postgres://h/d?sslmode=maybe&password=s3cret",
+            "postgres://h:x/s3cret",
+            "postgres://u:s3cret@h/d?unknown=s3cret",
+        ] {
             let error = parse(bad).err().expect("refused").to_string();
             assert!(!error.contains("s3cret"), "{error}");
         }

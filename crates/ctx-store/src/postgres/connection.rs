@@ -1,35 +1,36 @@
 //! A connection to PostgreSQL, used by one thread at a time, and what its errors mean.
 //!
-//! Each connection has a runtime of its own, which works only while a call waits: a thread that may
-//! block sends statements, in one pipeline where that is possible, and waits for their answers.
+//! Statements are collected in a pipeline: one write, one read. An error of one of them skips those
+//! that follow.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::io::ErrorKind;
 use std::sync::Arc;
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
-use tokio::runtime::Runtime;
-use tokio_postgres::error::{Severity, SqlState};
-use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, Config, Row, Statement};
+use postgres_protocol::message::backend::Message;
+use postgres_protocol::message::frontend;
+use postgres_protocol::{IsNull, Oid};
 
 use crate::Error;
 use crate::driver::{Arg, ArgType};
 
 use super::address::Address;
-use super::db::{Owned, Query};
-use super::dialect::{translate, with_row_number};
+use super::dialect::{self, Form};
+use super::socket::{NotConnected, Report, Socket};
+use super::values::{Owned, Row, encode, encode_list, list_of, oid, type_of};
 
 /// How long a caller waits for a server that does not accept connections, such as during a restart.
 const RECONNECT_MAX: Duration = Duration::from_secs(5);
 /// Pause between two attempts to connect.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
-/// How long answers may take, except those of a long read. It is above the limits of the server.
+/// How long an answer may take, except those of a long read. It is above the limits of the server.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// Bytes of statements with answers that are sent before these are read: a server whose answers
+/// are not read does not read either.
+const PART_BYTES: usize = 1 << 15;
 
 /// What an error means for the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,23 +43,17 @@ pub(super) enum Fault {
 }
 
 /// A statement in the dialect of the server.
-#[derive(Clone)]
-pub(super) struct Prepared {
-    /// `None`: sent as text each time, for a pooler that does not know prepared statements.
-    statement: Option<Statement>,
-    text: Arc<str>,
-    /// Whether the last parameter is that of [`super::dialect::Translated::settled`].
+pub(super) struct Statement {
+    /// Empty for a pooler that does not know prepared statements: sent as text each time.
+    name: String,
+    text: String,
+    types: Vec<Oid>,
+    parsed: AtomicBool,
+    /// Whether the last parameter is that of [`dialect::Translated::settled`].
     pub(super) settled: bool,
 }
 
-/// What is sent in a pipeline.
-pub(super) enum Request<'a> {
-    Command(&'a str),
-    Query(&'a Prepared, &'a [Arg<'a>]),
-    Execute(&'a Prepared, &'a [Arg<'a>]),
-}
-
-/// The answer to a request.
+/// The answer to a statement.
 #[derive(Default)]
 pub(super) struct Answer {
     pub(super) rows: Vec<Row>,
@@ -66,38 +61,42 @@ pub(super) struct Answer {
     pub(super) changed: u64,
 }
 
-/// The first request that failed.
+/// The first statement of a pipeline that failed.
 pub(super) struct Failed {
     /// The server has rejected a statement and goes on.
     pub(super) rejected: bool,
     pub(super) error: Error,
 }
 
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
+        failed.error
+    }
+}
+
+/// The pipeline that is being collected.
+#[derive(Default)]
+struct Pipeline {
+    /// Statements that the server prepares, in the order of its answers.
+    parsing: Vec<Arc<Statement>>,
+    answers: Vec<Answer>,
+    current: Answer,
+    /// Statements that are not answered yet.
+    unanswered: usize,
+    report: Option<Report>,
+}
+
 pub(super) struct Conn {
-    runtime: Running,
-    client: Client,
+    socket: RefCell<Socket>,
+    pipeline: RefCell<Pipeline>,
+    /// A pipeline whose answers are not read yet.
+    dropped: Cell<Option<Pipeline>>,
     address: Arc<Address>,
-    unprepared: bool,
-    statements: RefCell<HashMap<(usize, usize, bool), Prepared>>,
+    /// Whether the server is connected without a pooler.
+    pub(super) direct: bool,
+    /// Statements by the address of their text; `None` if there is none in the form.
+    statements: RefCell<HashMap<(usize, usize, Form), Option<Arc<Statement>>>>,
     fault: Cell<Option<Fault>>,
-    answer_max: Cell<Duration>,
-}
-
-/// A runtime that may be dropped on a thread of another one.
-struct Running(Option<Runtime>);
-
-impl Running {
-    fn wait_for<T>(&self, future: impl Future<Output = T>) -> T {
-        self.0.as_ref().expect("it is taken by drop only").block_on(future)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
 }
 
 impl Conn {
@@ -113,35 +112,40 @@ impl Conn {
     }
 
     /// Connects once. An error comes with whether a later attempt may succeed.
-    fn try_open(address: &Arc<Address>) -> Result<Self, (bool, Error)> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|e| (false, Error::from(e)))?;
-        let connect = |config: &Config| runtime.block_on(config.connect(address.tls.clone()));
-        let connected = match connect(&marked(&address.config)) {
-            Err(e) if e.code() == Some(&SqlState::PROTOCOL_VIOLATION) => connect(&address.config),
-            connected => connected,
+    pub(super) fn try_open(address: &Arc<Address>) -> Result<Self, (bool, Error)> {
+        let opened = match Socket::open(address, true) {
+            // A pooler that refuses the mark.
+            Err(NotConnected::Refused(report)) if report.code == "08P01" => {
+                Socket::open(address, false)
+            }
+            opened => opened,
         };
-        let (client, connection) = connected.map_err(|e| {
-            let passes = e.as_db_error().is_none_or(|db| {
-                [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS].contains(db.code())
-            });
-            (passes, classified(address, &e).1)
+        let mut socket = opened.map_err(|failed| match failed {
+            NotConnected::Refused(report) => {
+                let passes = matches!(&*report.code, "57P03" | "53300");
+                (passes, classified(address, &report).1)
+            }
+            NotConnected::Failed(error) => {
+                let refused = [ErrorKind::InvalidData, ErrorKind::Other];
+                (!refused.contains(&error.kind()), unreachable(address, &error))
+            }
         })?;
-        runtime.spawn(async move {
-            let _ = connection.await;
-        });
+        socket.set_timeout(Some(ANSWER_MAX)).map_err(|e| (true, unreachable(address, &e)))?;
         let mut conn = Self {
-            runtime: Running(Some(runtime)),
-            client,
+            socket: RefCell::new(socket),
+            pipeline: RefCell::default(),
+            dropped: Cell::default(),
             address: address.clone(),
-            unprepared: true,
+            direct: false,
             statements: RefCell::default(),
             fault: Cell::new(None),
-            answer_max: Cell::new(ANSWER_MAX),
         };
+        // Only the server of a direct connection sees the mark. The servers behind a pooler change
+        // between transactions, and statements that other clients have prepared there under the
+        // same names would be executed.
         let marked = conn.query("SELECT current_setting('ctx.direct', TRUE) = '1'", &[]);
         let marked = marked.map_err(|error| (true, error))?;
-        conn.unprepared = marked.first().and_then(|row| row.get(0)) != Some(true);
+        conn.direct = marked.first().is_some_and(|row| row.number(0) == 1);
         conn.statements = RefCell::default();
         Ok(conn)
     }
@@ -153,186 +157,259 @@ impl Conn {
 
     /// Sets how long answers may take: any time for a long read.
     pub(super) fn set_long(&self, long: bool) {
-        self.answer_max.set(if long { Duration::MAX } else { ANSWER_MAX });
+        let timeout = if long { None } else { Some(ANSWER_MAX) };
+        let _ = self.socket.borrow_mut().set_timeout(timeout);
     }
 
-    /// A shared statement; with `numbered`, with the number of the row that it inserts.
-    pub(super) fn prepare(
+    /// A shared statement in a form; `None` if it has no such form.
+    pub(super) fn statement(
         &self,
         sql: &'static str,
-        args: &[Arg<'_>],
-        numbered: bool,
-    ) -> Result<Prepared, Error> {
-        let key = (sql.as_ptr() as usize, sql.len(), numbered);
-        if let Some(known) = self.statements.borrow().get(&key) {
-            return Ok(known.clone());
-        }
-        let mut types: Vec<Type> = args.iter().map(type_of).collect();
-        let translated = match numbered {
-            true => translate(&with_row_number(sql, args.len()), args.len() + 1),
-            false => translate(sql, args.len()),
+        types: &[ArgType],
+        form: Form,
+    ) -> Option<Arc<Statement>> {
+        let key = (sql.as_ptr() as usize, sql.len(), form);
+        let mut statements = self.statements.borrow_mut();
+        let number = statements.len();
+        let statement = || {
+            let translated = dialect::translate(sql, types, form)?;
+            let mut oids: Vec<Oid> = match form.merged {
+                false => types.iter().map(|kind| oid(*kind)).collect(),
+                true => types.iter().filter_map(|kind| Some(list_of(*kind)?.0)).collect(),
+            };
+            oids.extend(translated.settled.then_some(oid(ArgType::Int)));
+            let verb = translated.text.split([' ', '\n']).next().unwrap_or_default();
+            Some(Arc::new(Statement {
+                name: if self.direct { format!("{number} {verb}") } else { String::new() },
+                types: oids,
+                parsed: AtomicBool::new(false),
+                settled: translated.settled,
+                text: translated.text,
+            }))
         };
-        types.extend((numbered || translated.settled).then_some(Type::INT8));
-        let statement = match self.unprepared {
-            true => None,
-            false => Some(self.wait(self.client.prepare_typed(&translated.text, &types))?),
-        };
-        let prepared =
-            Prepared { statement, text: translated.text.into(), settled: translated.settled };
-        self.statements.borrow_mut().insert(key, prepared.clone());
-        Ok(prepared)
+        statements.entry(key).or_insert_with(statement).clone()
     }
 
-    /// A statement that is not kept.
-    pub(super) fn prepare_text(&self, text: &str) -> Result<Prepared, Error> {
-        let statement = match self.unprepared {
-            true => None,
-            false => Some(self.wait(self.client.prepare(text))?),
+    /// Adds a shared statement to the pipeline.
+    pub(super) fn push(&self, sql: &'static str, args: &[Arg<'_>]) -> Result<(), Error> {
+        let types: Vec<ArgType> = args.iter().map(type_of).collect();
+        let statement = self.plain(sql, &types)?;
+        self.push_statement(&statement, args.len(), |n, out| encode(&args[n], out))
+    }
+
+    /// A shared statement as it is.
+    pub(super) fn plain(
+        &self,
+        sql: &'static str,
+        types: &[ArgType],
+    ) -> Result<Arc<Statement>, Error> {
+        let statement = self.statement(sql, types, Form::default());
+        statement.ok_or_else(|| Error::Internal("a statement without a form".to_owned()))
+    }
+
+    /// Adds a statement with the parameters of several rows to the pipeline.
+    pub(super) fn push_rows(
+        &self,
+        statement: &Arc<Statement>,
+        types: &[ArgType],
+        rows: &[&[Owned]],
+    ) -> Result<(), Error> {
+        self.push_statement(statement, types.len(), |n, out| {
+            encode_list(types[n], rows.iter().map(|row| row[n].as_arg()), out);
+            IsNull::No
+        })
+    }
+
+    /// Adds a statement to the pipeline. `encode` writes a parameter by its number.
+    pub(super) fn push_statement(
+        &self,
+        statement: &Arc<Statement>,
+        args: usize,
+        mut encode: impl FnMut(usize, &mut bytes::BytesMut) -> IsNull,
+    ) -> Result<(), Error> {
+        let mut pipeline = self.pipeline.borrow_mut();
+        let written = {
+            let out = &mut self.socket.borrow_mut().output;
+            let parsing = pipeline.parsing.iter().any(|one| Arc::ptr_eq(one, statement));
+            if statement.name.is_empty() || (!statement.parsed.load(Ordering::Relaxed) && !parsing)
+            {
+                let types = statement.types.iter().copied();
+                frontend::parse(&statement.name, &statement.text, types, out)?;
+                pipeline.parsing.push(statement.clone());
+            }
+            let bound = frontend::bind(
+                "",
+                &statement.name,
+                [1],
+                0..args,
+                |n, out| Ok(encode(n, out)),
+                [1],
+                out,
+            );
+            bound.map_err(|_| Error::Internal("a parameter is too large".to_owned()))?;
+            frontend::execute("", 0, out)?;
+            out.len()
         };
-        Ok(Prepared { statement, text: text.into(), settled: false })
+        pipeline.unanswered += 1;
+        let answers = statement.text.starts_with("SELECT") || statement.text.starts_with("WITH");
+        if answers && written > PART_BYTES {
+            frontend::flush(&mut self.socket.borrow_mut().output);
+            self.receive(&mut pipeline, false).map_err(|failed| failed.error)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a statement of any text to the pipeline. It is not kept.
+    pub(super) fn push_text(&self, text: &str) -> Result<(), Error> {
+        let statement = Arc::new(Statement {
+            name: String::new(),
+            text: text.to_owned(),
+            types: Vec::new(),
+            parsed: AtomicBool::new(false),
+            settled: false,
+        });
+        self.push_statement(&statement, 0, |_, _| IsNull::Yes)
+    }
+
+    /// Sends the pipeline, and returns the answer to each statement.
+    pub(super) fn run(&self) -> Result<Vec<Answer>, Failed> {
+        let mut pipeline = self.pipeline.take();
+        frontend::sync(&mut self.socket.borrow_mut().output);
+        self.receive(&mut pipeline, true)?;
+        match pipeline.report {
+            None => Ok(pipeline.answers),
+            Some(report) => Err(self.failed(&report)),
+        }
+    }
+
+    fn failed(&self, report: &Report) -> Failed {
+        let (fault, error) = classified(&self.address, report);
+        let fault = if report.fatal { Fault::Lost } else { fault };
+        self.found(fault);
+        Failed { rejected: fault != Fault::Lost, error }
+    }
+
+    /// Sends what is collected, and reads answers: up to the end of the pipeline, or those to the
+    /// statements so far.
+    fn receive(&self, pipeline: &mut Pipeline, to_end: bool) -> Result<(), Failed> {
+        if let Some(mut dropped) = self.dropped.take() {
+            self.receive(&mut dropped, true)?;
+        }
+        let mut socket = self.socket.borrow_mut();
+        let lost = |error: &std::io::Error| {
+            self.found(Fault::Lost);
+            Failed { rejected: false, error: unreachable(&self.address, error) }
+        };
+        // What the server says before it closes a connection is worth more than a failed write.
+        let flushed = socket.flush();
+        let mut parsed = 0;
+        while to_end || (pipeline.unanswered > 0 && pipeline.report.is_none()) {
+            let message = match socket.next() {
+                Ok(message) => message,
+                // The server has said why it closes the connection.
+                Err(_) if pipeline.report.is_some() => break,
+                Err(error) => return Err(lost(flushed.as_ref().err().unwrap_or(&error))),
+            };
+            match message {
+                Message::ParseComplete => {
+                    pipeline.parsing[parsed].parsed.store(true, Ordering::Relaxed);
+                    parsed += 1;
+                }
+                Message::DataRow(body) => {
+                    pipeline.current.rows.push(Row::new(body.buffer_bytes().clone()));
+                }
+                Message::CommandComplete(body) => {
+                    let mut answer = std::mem::take(&mut pipeline.current);
+                    let tag = body.tag().map_err(|e| lost(&e))?;
+                    let changed = tag.rsplit(' ').next().and_then(|number| number.parse().ok());
+                    answer.changed = changed.unwrap_or(0);
+                    pipeline.answers.push(answer);
+                    pipeline.unanswered = pipeline.unanswered.saturating_sub(1);
+                }
+                Message::ErrorResponse(body) => {
+                    pipeline.report = pipeline.report.take().or(Some(Report::of(&body)));
+                }
+                Message::ReadyForQuery(_) => break,
+                _ => {}
+            }
+        }
+        pipeline.parsing.drain(..parsed);
+        Ok(())
     }
 
     /// Sends statements without parameters, and waits for the last.
     pub(super) fn command(&self, sql: &str) -> Result<(), Error> {
-        self.wait(self.client.batch_execute(sql))
+        let query = frontend::query(sql, &mut self.socket.borrow_mut().output);
+        query?;
+        let mut pipeline = Pipeline::default();
+        self.receive(&mut pipeline, true)?;
+        pipeline.report.map_or(Ok(()), |report| Err(self.failed(&report).error))
+    }
+
+    /// Sends the pipeline without waiting: its answers are dropped before those of the next one.
+    pub(super) fn run_later(&self) -> Result<(), Error> {
+        let dropped = self.pipeline.take();
+        let mut socket = self.socket.borrow_mut();
+        frontend::sync(&mut socket.output);
+        socket.flush().map_err(|error| {
+            self.found(Fault::Lost);
+            unreachable(&self.address, &error)
+        })?;
+        self.dropped.set(Some(dropped));
+        Ok(())
     }
 
     /// Runs a shared statement alone.
     pub(super) fn query(&self, sql: &'static str, args: &[Arg<'_>]) -> Result<Vec<Row>, Error> {
-        let statement = self.prepare(sql, args, false)?;
-        let answers = self.send(&[Request::Query(&statement, args)]);
-        Ok(answers.map_err(|failed| failed.error)?.pop().unwrap_or_default().rows)
+        self.push(sql, args)?;
+        Ok(self.run()?.pop().unwrap_or_default().rows)
     }
 
-    /// Runs shared statements in one pipeline, and returns the rows of each.
-    pub(super) fn query_all(&self, queries: &[Query]) -> Result<Vec<Vec<Row>>, Error> {
-        let prepared: Vec<(Prepared, Vec<Arg<'_>>)> = queries
-            .iter()
-            .map(|query| {
-                let args: Vec<Arg<'_>> = query.args.iter().map(Owned::as_arg).collect();
-                Ok((self.prepare(query.sql, &args, false)?, args))
-            })
-            .collect::<Result<_, Error>>()?;
-        let requests: Vec<Request<'_>> =
-            prepared.iter().map(|(one, args)| Request::Query(one, args)).collect();
-        let answers = self.send(&requests).map_err(|failed| failed.error)?;
-        Ok(answers.into_iter().map(|answer| answer.rows).collect())
-    }
-
-    /// Sends requests in one pipeline, and returns their answers.
-    pub(super) fn send(&self, requests: &[Request<'_>]) -> Result<Vec<Answer>, Failed> {
-        let answers = self.runtime.wait_for(async {
-            let sent = pipelined(requests.iter().map(|request| self.answer(request)).collect());
-            tokio::time::timeout(self.answer_max.get(), sent).await
-        });
-        match answers {
-            Ok(Ok(answers)) => Ok(answers),
-            Ok(Err(error)) => {
-                let severity = error.as_db_error().and_then(|db| db.parsed_severity());
-                let error = self.failed(&error);
-                let lost = self.fault.get() == Some(Fault::Lost);
-                Err(Failed { rejected: severity == Some(Severity::Error) && !lost, error })
-            }
-            Err(_) => Err(Failed { rejected: false, error: self.timed_out() }),
-        }
-    }
-
-    fn wait<T>(
-        &self,
-        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
-    ) -> Result<T, Error> {
-        let limited = async { tokio::time::timeout(self.answer_max.get(), answer).await };
-        match self.runtime.wait_for(limited) {
-            Ok(answer) => answer.map_err(|e| self.failed(&e)),
-            Err(_) => Err(self.timed_out()),
-        }
-    }
-
-    async fn answer(&self, request: &Request<'_>) -> Result<Answer, tokio_postgres::Error> {
-        let mut answer = Answer::default();
-        match request {
-            Request::Command(sql) => self.client.batch_execute(sql).await?,
-            Request::Query(Prepared { statement: Some(statement), .. }, args) => {
-                answer.rows = self.client.query(statement, &untyped(args)).await?;
-            }
-            Request::Execute(Prepared { statement: Some(statement), .. }, args) => {
-                answer.changed = self.client.execute(statement, &untyped(args)).await?;
-            }
-            Request::Query(Prepared { text, .. }, args) => {
-                answer.rows = self.client.query_typed(text, &typed(args)).await?;
-            }
-            Request::Execute(Prepared { text, .. }, args) => {
-                answer.changed = self.client.execute_typed(text, &typed(args)).await?;
-            }
-        }
-        Ok(answer)
-    }
-
-    fn failed(&self, error: &tokio_postgres::Error) -> Error {
-        let (fault, error) = classified(&self.address, error);
-        // The first fault is the cause of those that follow.
+    /// Remembers the first fault, the cause of those that follow.
+    fn found(&self, fault: Fault) {
         if self.fault.get().is_none_or(|known| known == Fault::Other) {
             self.fault.set(Some(fault));
         }
-        error
     }
 
-    fn timed_out(&self) -> Error {
-        self.fault.set(Some(Fault::Lost));
-        Error::Unavailable(format!("{} does not answer", self.address.name()))
-    }
-}
-
-/// Adds a mark that only the server of a direct connection sees. A pooler refuses or drops it; its
-/// servers change between transactions, and statements that other clients have prepared there under
-/// the same names would be executed.
-fn marked(config: &Config) -> Config {
-    let mut marked = config.clone();
-    let options = config.get_options().unwrap_or_default();
-    marked.options(format!("{options} -c ctx.direct=1"));
-    marked
-}
-
-/// Sends all requests before it waits for the first answer.
-async fn pipelined<'a, T: 'a>(
-    requests: Vec<impl Future<Output = Result<T, tokio_postgres::Error>> + 'a>,
-) -> Result<Vec<T>, tokio_postgres::Error> {
-    let mut pending: Vec<Pin<Box<_>>> = requests.into_iter().map(Box::pin).collect();
-    let mut early: Vec<Option<Result<T, _>>> = Vec::with_capacity(pending.len());
-    poll_fn(|context| {
-        for request in &mut pending {
-            early.push(match request.as_mut().poll(context) {
-                Poll::Ready(answer) => Some(answer),
-                Poll::Pending => None,
-            });
+    /// Waits for the next notification: its text, or nothing after a while.
+    pub(super) fn notification(&self, wait: Duration) -> Result<Option<String>, Error> {
+        let mut socket = self.socket.borrow_mut();
+        let lost = |error| unreachable(&self.address, &error);
+        socket.set_timeout(Some(wait)).map_err(lost)?;
+        loop {
+            match socket.next() {
+                Ok(Message::NotificationResponse(body)) => {
+                    return Ok(Some(body.message().map_err(lost)?.to_owned()));
+                }
+                Ok(Message::ErrorResponse(body)) => {
+                    return Err(classified(&self.address, &Report::of(&body)).1);
+                }
+                Ok(_) => {}
+                Err(error) if is_timeout(&error) => return Ok(None),
+                Err(error) => return Err(lost(error)),
+            }
         }
-        Poll::Ready(())
-    })
-    .await;
-    let mut answers = Vec::with_capacity(pending.len());
-    for (request, early) in pending.into_iter().zip(early) {
-        let answer = match early {
-            Some(answer) => answer,
-            None => request.await,
-        };
-        answers.push(answer?);
     }
-    Ok(answers)
 }
 
-/// What an error means, and the error that callers get. It names the place, never the password.
-fn classified(address: &Address, error: &tokio_postgres::Error) -> (Fault, Error) {
-    let Some(db) = error.as_db_error() else {
-        let mut text = format!("{}: {error}", address.name());
-        let mut source = std::error::Error::source(error);
-        while let Some(cause) = source {
-            text.push_str(&format!(": {cause}"));
-            source = cause.source();
-        }
-        return (Fault::Lost, Error::Unavailable(text));
-    };
-    let text = format!("{}: {}", address.name(), db.message());
-    let code = db.code().code();
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+/// The error of a connection that failed. It names the place, never the password.
+fn unreachable(address: &Address, error: &std::io::Error) -> Error {
+    let name = address.name();
+    match is_timeout(error) {
+        true => Error::Unavailable(format!("{name} does not answer")),
+        false => Error::Unavailable(format!("{name}: {error}")),
+    }
+}
+
+/// What an error of the server means, and the error that callers get.
+fn classified(address: &Address, report: &Report) -> (Fault, Error) {
+    let text = format!("{}: {}", address.name(), report.message);
+    let code = &*report.code;
     match code {
         "40001" | "40P01" | "55P03" | "23505" | "23503" => {
             (Fault::Contended, Error::Unavailable(text))
@@ -341,69 +418,11 @@ fn classified(address: &Address, error: &tokio_postgres::Error) -> (Fault, Error
         "53100" => (Fault::Other, Error::Full),
         "25006" | "42501" => (Fault::Other, Error::ReadOnly(text)),
         "XX001" | "XX002" => (Fault::Other, Error::Damaged(text)),
-        _ => match &code[..2] {
+        _ => match code.get(..2).unwrap_or_default() {
             "08" => (Fault::Lost, Error::Unavailable(text)),
             // Resources, credentials, a database that does not exist, an operator's intervention.
             "53" | "28" | "3D" | "57" => (Fault::Other, Error::Unavailable(text)),
             _ => (Fault::Other, Error::Internal(format!("{text} ({code})"))),
         },
     }
-}
-
-fn type_of(arg: &Arg<'_>) -> Type {
-    let kind = match arg {
-        Arg::Null(kind) => *kind,
-        Arg::Int(_) | Arg::Bool(_) => ArgType::Int,
-        Arg::Text(_) => ArgType::Text,
-        Arg::Bytes(_) => ArgType::Bytes,
-        Arg::Ints(_) => ArgType::Ints,
-        Arg::Texts(_) => ArgType::Texts,
-    };
-    match kind {
-        ArgType::Int => Type::INT8,
-        ArgType::Text => Type::TEXT,
-        ArgType::Bytes => Type::BYTEA,
-        ArgType::Ints => Type::INT8_ARRAY,
-        ArgType::Texts => Type::TEXT_ARRAY,
-    }
-}
-
-fn untyped<'a>(args: &'a [Arg<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
-    args.iter().map(|arg| arg as &(dyn ToSql + Sync)).collect()
-}
-
-fn typed<'a>(args: &'a [Arg<'a>]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
-    args.iter().map(|arg| (arg as &(dyn ToSql + Sync), type_of(arg))).collect()
-}
-
-impl ToSql for Arg<'_> {
-    fn to_sql(
-        &self,
-        ty: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        match self {
-            Arg::Null(_) => Ok(IsNull::Yes),
-            Arg::Int(value) => value.to_sql(ty, out),
-            Arg::Bool(value) => i64::from(*value).to_sql(ty, out),
-            // A text has no NUL here. No rule accepts one; a lookup with one finds nothing.
-            Arg::Text(value) if value.contains('\0') => {
-                value.replace('\0', "\u{10FFFF}").to_sql(ty, out)
-            }
-            Arg::Text(value) => value.to_sql(ty, out),
-            Arg::Bytes(value) => value.to_sql(ty, out),
-            Arg::Ints(values) => values.to_sql(ty, out),
-            Arg::Texts(values) if values.iter().any(|value| value.contains('\0')) => {
-                let replaced = values.iter().map(|value| value.replace('\0', "\u{10FFFF}"));
-                replaced.collect::<Vec<_>>().to_sql(ty, out)
-            }
-            Arg::Texts(values) => values.to_sql(ty, out),
-        }
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-
-    to_sql_checked!();
 }

@@ -12,7 +12,7 @@ use crate::write::PreparedWrite;
 use crate::{Error, Write};
 
 use super::Shared;
-use super::writer::{MadeQueries, Writer, key_of, target_hash};
+use super::writer::{Limits, MadeQueries, Writer, key_of, target_hash};
 
 /// Lanes of a process. The session of a write chooses its lane.
 const LANES: usize = 4;
@@ -152,14 +152,15 @@ impl Drop for Count<'_> {
 
 /// The thread of a lane.
 fn serve(queue: &Queue, shared: &Arc<Shared>) {
-    let (mut writer, mut made) = (Writer::new(shared.clone()), MadeQueries::default());
+    let (mut writer, mut made) =
+        (Writer::new(shared.clone(), Limits::GROUP), MadeQueries::default());
     while let Some(group) = queue.next_group() {
         let writes: Vec<&PreparedWrite> = group.iter().map(|job| &job.write).collect();
         // A panic is a bug. It drops the connection, which rolls the transaction back, and the
         // callers get no answer.
         let Ok(outcomes) = catch_unwind(AssertUnwindSafe(|| writer.run_group(&writes, &mut made)))
         else {
-            writer = Writer::new(shared.clone());
+            writer = Writer::new(shared.clone(), Limits::GROUP);
             continue;
         };
         if let Some(wake) = &shared.wake_indexer {

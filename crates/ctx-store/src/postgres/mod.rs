@@ -3,21 +3,31 @@
 //! | file | owns |
 //! |---|---|
 //! | this one | opening a store, readers, nodes, the `Driver` implementation |
-//! | `address`, `connection` | the URL and TLS; statements in pipelines, errors |
-//! | `dialect`, `db` | shared statements in this dialect; their execution |
+//! | `address`, `tls`, `socket` | the URL, certificates, authentication |
+//! | `connection`, `values` | statements in pipelines, errors; values in binary form |
+//! | `dialect`, `db`, `tx` | shared statements in this dialect; reading; writing |
 //! | `lanes` | queues and threads of writes |
 //! | `writer` | groups of writes, maintenance transactions, locks, the outcome of a lost COMMIT |
 //! | `search` | the index of words, and the newest settled row |
+//! | `clock`, `notices` | the database's clock; texts between nodes |
+//! | `inspection` | sizes, and faults in tables and indexes |
 //!
 //! The calls of the interface block, so each runs on a thread that may: a lane's own, or one of the
 //! pool for blocking work.
 
 mod address;
+mod clock;
 mod connection;
 mod db;
 mod dialect;
+mod inspection;
 mod lanes;
+mod notices;
 mod search;
+mod socket;
+mod tls;
+mod tx;
+mod values;
 mod writer;
 
 use std::collections::HashSet;
@@ -30,19 +40,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ctx_core::id::NodeId;
 use ctx_core::time::{Span, Timestamp};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 
-use crate::driver::{Db, Driver, Inspection, Lock, Read, Snapshot, Transact, args};
+use crate::driver::{Db, Driver, Inspection, Lock, Notice, Read, Snapshot, Transact, args};
 use crate::location::{Indexing, Options, Server};
 use crate::schema::SCHEMA;
 use crate::transition::{Stored, Transition};
 use crate::{Error, SearchIndex, SearchPage, SearchPlace, Store, Write};
 
 use address::Address;
+use clock::Clock;
 use connection::{Conn, Fault};
 use db::PgDb;
 use lanes::Lanes;
-use writer::{LOCKS, Writer};
+use notices::Notifier;
+use writer::{LOCKS, Limits, Writer};
 
 /// Reads that run at the same time. Further ones wait.
 const READERS_MAX: usize = 8;
@@ -52,12 +64,18 @@ const LOST_MAX: usize = 2;
 const INDEX_DELAY: Duration = Duration::from_millis(200);
 /// The advisory lock of the process that creates or migrates the schema.
 const SCHEMA_LOCK: i64 = LOCKS;
-/// One entry per schema number, in order. A released entry never changes.
-const MIGRATIONS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_first.sql")];
+/// One entry per schema number, in order, with the oldest schema whose programs may write after it.
+/// A migration that only adds leaves that as it is, so that both programs serve side by side. A
+/// released entry never changes.
+const MIGRATIONS: [(&str, u32); SCHEMA as usize] = [(include_str!("migrations/0001_first.sql"), 1)];
 
 /// What the parts of an open store share.
 struct Shared {
     address: Arc<Address>,
+    /// The address for notifications, if it is another one.
+    listen_address: Option<Arc<Address>>,
+    clock: Clock,
+    notifier: Notifier,
     compress: bool,
     /// The newest row before which no other can appear, as far as it is known.
     settled: AtomicI64,
@@ -82,16 +100,10 @@ pub fn create(server: &Server, project: &str) -> Result<(), Error> {
         if is_store(&conn)? {
             return Err(Error::StoreExists(PathBuf::from(address.name())));
         }
-        MIGRATIONS.iter().try_for_each(|sql| conn.command(sql))?;
-        let (schema, store) = (SCHEMA.to_string(), ulid::Ulid::new().to_string());
-        let rows = [
-            ("schema", &*schema),
-            ("min_writer", &schema),
-            ("project", project),
-            ("store", &store),
-        ];
-        for (key, value) in rows {
-            conn.query("INSERT INTO meta(key, value) VALUES (?1, ?2)", args![key, value])?;
+        migrate(&conn, 0, 0)?;
+        let store = ulid::Ulid::new().to_string();
+        for (key, value) in [("project", project), ("store", &store)] {
+            conn.query(PUT_META, args![key, value])?;
         }
         conn.command("COMMIT")
     })
@@ -117,11 +129,17 @@ pub fn open(server: &Server, options: Options) -> Result<Store, Error> {
             return Err(Error::NoStore(PathBuf::from(address.name())));
         }
         check_schema(&conn)?;
+        let clock = Clock::default();
+        let time = conn.query(NOW, &[])?;
+        time.first().into_iter().for_each(|row| clock.read(row.number(0)));
         let project = meta(&conn, "project")?.unwrap_or_default();
         let (wake_indexer, wakes) = sync_channel(1);
         let background = options.indexing == Indexing::Background;
         let shared = Arc::new(Shared {
             address,
+            listen_address: Address::of_listener(server)?.map(Arc::new),
+            clock,
+            notifier: Notifier::default(),
             compress: options.compress,
             settled: AtomicI64::new(0),
             wake_indexer: background.then_some(wake_indexer),
@@ -131,7 +149,7 @@ pub fn open(server: &Server, options: Options) -> Result<Store, Error> {
         }
         let database = Arc::new(Postgres {
             lanes: Lanes::start(&shared)?,
-            maintenance: Arc::new(Mutex::new(Writer::new(shared.clone()))),
+            maintenance: Arc::new(Mutex::new(Writer::new(shared.clone(), Limits::MAINTENANCE))),
             pool: Arc::new(Pool { shared, idle: Mutex::new(vec![conn]) }),
             reads: Semaphore::new(READERS_MAX),
             nodes: Arc::default(),
@@ -156,12 +174,12 @@ fn begin_exclusively(conn: &Conn) -> Result<(), Error> {
 
 fn is_store(conn: &Conn) -> Result<bool, Error> {
     let sql = "SELECT to_regclass('meta') IS NOT NULL AND to_regclass('row_numbers') IS NOT NULL";
-    Ok(conn.query(sql, &[])?.first().is_some_and(|row| row.get(0)))
+    Ok(conn.query(sql, &[])?.first().is_some_and(|row| row.number(0) != 0))
 }
 
 fn meta(conn: &Conn, key: &str) -> Result<Option<String>, Error> {
     let rows = conn.query("SELECT value FROM meta WHERE key = ?1", args![key])?;
-    Ok(rows.first().map(|row| row.get(0)))
+    Ok(rows.first().map(|row| row.string(0).to_owned()))
 }
 
 /// Rejects a store that a newer ctx wrote, and migrates an older one. Newer schemas only add tables
@@ -174,13 +192,7 @@ fn check_schema(conn: &Conn) -> Result<(), Error> {
     };
     if number("schema")? < SCHEMA {
         begin_exclusively(conn)?;
-        for sql in MIGRATIONS.iter().skip(number("schema")? as usize) {
-            conn.command(sql)?;
-        }
-        for key in ["schema", "min_writer"] {
-            let value = SCHEMA.to_string();
-            conn.query("UPDATE meta SET value = ?2 WHERE key = ?1", args![key, &value])?;
-        }
+        migrate(conn, number("schema")?, number("min_writer")?)?;
         conn.command("COMMIT")?;
     }
     match number("min_writer")? {
@@ -188,6 +200,23 @@ fn check_schema(conn: &Conn) -> Result<(), Error> {
         _ => Ok(()),
     }
 }
+
+const PUT_META: &str = "INSERT INTO meta(key, value) VALUES (?1, ?2)
+     ON CONFLICT(key) DO UPDATE SET value = ?2";
+
+/// Applies the migrations after a schema number.
+fn migrate(conn: &Conn, schema: u32, mut min_writer: u32) -> Result<(), Error> {
+    for (sql, oldest) in MIGRATIONS.iter().skip(schema as usize) {
+        conn.command(sql)?;
+        min_writer = min_writer.max(*oldest);
+    }
+    for (key, value) in [("schema", SCHEMA.max(schema)), ("min_writer", min_writer)] {
+        conn.query(PUT_META, args![key, &value.to_string()])?;
+    }
+    Ok(())
+}
+
+const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 fn start_indexer(shared: Weak<Shared>, wakes: Receiver<()>) -> Result<(), Error> {
     let run = move || {
@@ -329,7 +358,7 @@ impl Driver for Postgres {
         const RENEW: &str = "INSERT INTO nodes(id, epoch, host, expires_at)
              VALUES (?1, 1, ?2, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + ?3)
              ON CONFLICT(id) DO UPDATE SET expires_at = excluded.expires_at
-             RETURNING xmax = 0";
+             RETURNING xmax = 0, (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
         const REMOVE: &str = "DELETE FROM nodes WHERE id NOT IN
                (SELECT owner FROM sessions WHERE owner IS NOT NULL)
              AND (id = ?1 OR expires_at < (extract(epoch FROM now()) * 1000000)::bigint - ?2)";
@@ -337,7 +366,7 @@ impl Driver for Postgres {
         const FORGOTTEN_AFTER_MICROS: i64 = 86_400_000_000;
         let nodes = self.nodes.clone();
         // A lease is renewed however many reads wait.
-        self.on_thread(move |conn, _| {
+        self.on_thread(move |conn, shared| {
             let name = node.to_string();
             let nodes = || nodes.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(length) = length else {
@@ -349,7 +378,8 @@ impl Driver for Postgres {
             let micros = i64::try_from(length.0.saturating_mul(1000)).unwrap_or(i64::MAX >> 8);
             let process = std::process::id().to_string();
             let rows = conn.query(RENEW, args![&name, &process, micros])?;
-            let is_new = rows.first().is_some_and(|row| row.get(0));
+            rows.first().into_iter().for_each(|row| shared.clock.read(row.number(1)));
+            let is_new = rows.first().is_some_and(|row| row.number(0) != 0);
             Ok(nodes().insert(node) || !is_new)
         })
         .await
@@ -362,9 +392,8 @@ impl Driver for Postgres {
              UNION SELECT owner FROM sessions
                WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM nodes)";
         self.on_thread(|conn, _| {
-            let name = |row: &tokio_postgres::Row| {
-                let name: &str = row.get(0);
-                name.parse().map_err(|e| Error::Damaged(format!("a node's id: {e}")))
+            let name = |row: &values::Row| {
+                row.string(0).parse().map_err(|e| Error::Damaged(format!("a node's id: {e}")))
             };
             conn.query(DEAD, &[])?.iter().map(name).collect()
         })
@@ -376,23 +405,25 @@ impl Driver for Postgres {
         self.with_reader(|conn, _| conn.query(FORGET, &[]).map(|_| false)).await
     }
 
-    async fn inspect(&self, _: bool) -> Result<Inspection, Error> {
-        const SIZES: &str = "SELECT current_setting('server_version'),
-             pg_database_size(current_database()), pg_total_relation_size('bodies'),
-             pg_total_relation_size('words')";
-        self.with_reader(|conn, _| {
-            let rows = conn.query(SIZES, &[])?;
-            let Some(row) = rows.first() else { return Ok(Inspection::default()) };
-            let version: &str = row.get(0);
-            let version = version.split(' ').next().unwrap_or_default();
-            let bytes = |column: usize| row.get::<_, i64>(column).unsigned_abs();
-            Ok(Inspection {
-                engine: format!("PostgreSQL {version}"),
-                sizes: vec![("database", bytes(1)), ("bodies", bytes(2)), ("search", bytes(3))],
-                faults: Vec::new(),
-            })
-        })
-        .await
+    async fn inspect(&self, deep: bool) -> Result<Inspection, Error> {
+        self.with_reader(move |conn, _| inspection::inspect(conn, deep)).await
+    }
+
+    fn now(&self) -> Timestamp {
+        self.pool.shared.clock.now()
+    }
+
+    fn notify(&self, to: Option<NodeId>, text: String) {
+        let shared = &self.pool.shared;
+        shared.notifier.send(&shared.address, to, text);
+    }
+
+    async fn listen(&self, node: NodeId) -> Option<mpsc::Receiver<Notice>> {
+        let shared = &self.pool.shared;
+        let address = shared.listen_address.as_ref().unwrap_or(&shared.address).clone();
+        let store = Arc::downgrade(shared);
+        let started = tokio::task::spawn_blocking(move || notices::listen(address, node, store));
+        started.await.ok()?
     }
 
     async fn copy_to(&self, _: &Path) -> Result<(), Error> {

@@ -18,7 +18,8 @@ use crate::{Error, Hit, SearchPage, SearchPlace};
 
 use super::Shared;
 use super::connection::Conn;
-use super::db::{BLOCK, PgDb};
+use super::db::PgDb;
+use super::tx::BLOCK;
 use super::writer::LOCKS;
 
 /// Rows that one transaction indexes.
@@ -41,7 +42,7 @@ pub(super) fn settled(conn: &Conn, shared: &Shared) -> Result<i64, Error> {
          WHERE locktype = 'advisory' AND granted AND objsubid = 1
            AND (classid::bigint << 32) + objid::bigint = ?1
            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-    let drawn = match conn.query(DRAWN, &[])?.first().map_or(0, |row| row.get(0)) {
+    let drawn = match conn.query(DRAWN, &[])?.first().map_or(0, |row| row.number(0)) {
         0 => 0,
         first => first + BLOCK - 1,
     };
@@ -50,7 +51,7 @@ pub(super) fn settled(conn: &Conn, shared: &Shared) -> Result<i64, Error> {
     }
     let writers = || -> Result<HashSet<String>, Error> {
         let rows = conn.query(WRITERS, &[Arg::Int(LOCKS + Lock::Store as i64)])?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
+        Ok(rows.iter().map(|row| row.string(0).to_owned()).collect())
     };
     let (mut awaited, until) = (writers()?, Instant::now() + SETTLE_MAX);
     while !awaited.is_empty() {
@@ -93,7 +94,7 @@ fn index_some(conn: &Conn, settled: i64) -> Result<bool, Error> {
 
 fn index_in_transaction(conn: &Conn, settled: i64) -> Result<bool, Error> {
     conn.query("SELECT pg_advisory_xact_lock(?1)", args![INDEX_LOCK])?;
-    let db = PgDb::within(conn, None);
+    let db = PgDb::within(conn);
     let db: &dyn Db = &db;
     let watermark = db.int(INDEXED, args![])?.unwrap_or(0);
     let rows = db.rows(UNINDEXED, args![watermark, INDEX_ROWS as i64], |row| {

@@ -5,7 +5,7 @@
 //! the writes of the group are run again one by one.
 
 use std::any::{Any, TypeId};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,9 @@ use crate::write::{self, PreparedWrite, WriteError};
 use crate::{Error, Target};
 
 use super::Shared;
-use super::connection::{Conn, Fault, Prepared, Request};
-use super::db::{BLOCK, DRAW, Owned, PgTx, Query, Repeat};
+use super::connection::{Conn, Fault};
+use super::db::{COMMIT, Query, push_queries};
+use super::tx::{BLOCK, PgTx, Repeat};
 
 /// Row numbers that a write needs, mostly: a turn, an event, a move of the head, a step.
 const NUMBERS_PER_WRITE: usize = 4;
@@ -35,21 +36,24 @@ const OUTCOME_PAUSE: Duration = Duration::from_millis(20);
 /// Advisory locks of [`Lock`] are numbered from here.
 pub(super) const LOCKS: i64 = 0x0063_7478_0000_0000;
 
-/// A group waits for locks less long than its callers. A stopped process loses its locks.
-const BEGIN_GROUP: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
-     SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '3s'";
-const BEGIN_MAINTENANCE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
-     SET LOCAL lock_timeout = '15s'; SET LOCAL idle_in_transaction_session_timeout = '60s'";
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+const ROLLBACK: &str = "ROLLBACK";
+/// What is acknowledged is synced.
+const SETTINGS: &str = "SELECT set_config('lock_timeout', ?1, ?3 <> 0),
+     set_config('idle_in_transaction_session_timeout', ?2, ?3 <> 0),
+     set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+       WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, ?3 <> 0)";
+const SHARE: &str = "SELECT pg_advisory_xact_lock_shared(?1)";
+const EXCLUDE: &str = "SELECT pg_advisory_xact_lock(?1)";
 const EXCLUDE_KEYS: &str = "SELECT pg_advisory_xact_lock(key) FROM unnest(?1) AS key";
 const LOCK_IDS: &str =
     "SELECT row FROM sessions WHERE id IN LIST(?1) ORDER BY row FOR NO KEY UPDATE";
 const LOCK_LABELS: &str =
     "SELECT row FROM sessions WHERE label IN LIST(?1) ORDER BY row FOR NO KEY UPDATE";
-/// What is acknowledged is synced.
-const FACTS: &str = "SELECT pg_current_xact_id()::text::bigint, pg_backend_pid()::bigint,
-     nextval('row_numbers'), (SELECT value FROM meta WHERE key = 'min_writer'),
-     set_config('synchronous_commit', CASE current_setting('synchronous_commit')
-       WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, TRUE)";
+/// One row for each block of row numbers.
+const FACTS: &str = "SELECT nextval('row_numbers'), pg_current_xact_id()::text::bigint,
+     pg_backend_pid(), (SELECT value FROM meta WHERE key = 'min_writer'),
+     (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM generate_series(1, ?1)";
 const MARK: &str = "INSERT INTO lanes(id, written, used_at) VALUES (?1, ?2, now())
      ON CONFLICT(id) DO UPDATE SET written = ?2, used_at = now()";
 
@@ -66,13 +70,14 @@ enum Failure {
 type Run<'a, T> = &'a mut dyn FnMut(&mut PgTx<'_>) -> Result<(T, bool), Error>;
 
 /// What a transaction locks and reads first.
-#[derive(Default)]
-struct Begin<'a> {
+#[derive(Default, Clone)]
+struct Begin {
     lock: Option<Lock>,
     keys: Vec<i64>,
     ids: Vec<String>,
     labels: Vec<String>,
-    writes: &'a [&'a PreparedWrite],
+    /// Number of writes.
+    writes: usize,
     /// Queries that the writes will make, mostly.
     ahead: Vec<Query>,
 }
@@ -84,9 +89,23 @@ struct Begun<'c> {
     backend: i64,
 }
 
+/// How long a transaction waits for locks, and how long the server waits for its statements.
+pub(super) struct Limits(&'static str, &'static str);
+
+impl Limits {
+    /// A group waits for locks less long than its callers. A stopped process loses its locks.
+    pub(super) const GROUP: Self = Self("5s", "3s");
+    pub(super) const MAINTENANCE: Self = Self("15s", "60s");
+
+    fn args(&self, local: bool) -> [Arg<'static>; 3] {
+        [Arg::Text(self.0), Arg::Text(self.1), Arg::Bool(local)]
+    }
+}
+
 /// A connection that writes. Only one thread uses it at a time.
 pub(super) struct Writer {
     shared: Arc<Shared>,
+    limits: Limits,
     conn: Option<Conn>,
     /// The row of this writer in `lanes`.
     lane: i64,
@@ -112,7 +131,8 @@ impl MadeQueries {
             .key()
             .map(|key| Query::new(idempotency_rows::FIND, args![&key.scope, &key.key]));
         let made = self.0.get(&Self::key(write)).cloned().unwrap_or_default();
-        key.into_iter().chain(made).collect()
+        let blobs = write.blobs().map(Query::of_blob);
+        key.into_iter().chain(made).chain(blobs).collect()
     }
 
     fn remember(&mut self, write: &PreparedWrite, mut queries: Vec<Query>) {
@@ -126,9 +146,17 @@ impl MadeQueries {
 }
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, limits: Limits) -> Self {
         let lane = (u128::from(ulid::Ulid::new()) >> 1) as u64 as i64;
-        Self { shared, conn: None, lane, written: 0 }
+        Self { shared, limits, conn: None, lane, written: 0 }
+    }
+
+    fn connect(&self) -> Result<Conn, Error> {
+        let conn = Conn::open(&self.shared.address)?;
+        if conn.direct {
+            conn.query(SETTINGS, &self.limits.args(false))?;
+        }
+        Ok(conn)
     }
 
     /// Runs a maintenance transaction, again if another transaction was in the way.
@@ -139,7 +167,7 @@ impl Writer {
     ) -> Result<(), Error> {
         let begin = Begin { lock: Some(lock), ..Begin::default() };
         self.repeated(|writer| {
-            writer.transaction(&begin, &mut |tx| change(tx).map(|()| ((), true)))
+            writer.transaction(begin.clone(), &mut |tx| change(tx).map(|()| ((), true)))
         })
     }
 
@@ -152,7 +180,7 @@ impl Writer {
         let begin = Begin::of(group, made);
         let mut lost = 0;
         let error = loop {
-            match self.transaction(&begin, &mut |tx| run_writes(tx, group, made)) {
+            match self.transaction(begin.clone(), &mut |tx| run_writes(tx, group, made)) {
                 Ok(outcomes) => return outcomes,
                 Err(Failure::Lost(_)) if lost < LOST_MAX => lost += 1,
                 Err(Failure::Contended(_)) => {
@@ -178,7 +206,7 @@ impl Writer {
         let group = [write];
         let begin = Begin::of(&group, made);
         let mut outcomes = self.repeated(|writer| {
-            writer.transaction(&begin, &mut |tx| run_writes(tx, &group, made))
+            writer.transaction(begin.clone(), &mut |tx| run_writes(tx, &group, made))
         })?;
         let outcome = outcomes.pop().flatten();
         outcome.unwrap_or_else(|| Err(Error::Internal("a write without an outcome".to_owned())))
@@ -205,14 +233,14 @@ impl Writer {
     }
 
     /// Runs a transaction once.
-    fn transaction<T>(&mut self, begin: &Begin<'_>, run: Run<'_, T>) -> Result<T, Failure> {
+    fn transaction<T>(&mut self, begin: Begin, run: Run<'_, T>) -> Result<T, Failure> {
         let conn = match self.conn.take() {
             Some(conn) => conn,
-            None => Conn::open(&self.shared.address).map_err(Failure::Final)?,
+            None => self.connect().map_err(Failure::Final)?,
         };
         self.written += 1;
         let _ = conn.take_fault();
-        let mut begun = match begin.send(&conn) {
+        let mut begun = match begin.send(&conn, &self.limits, &self.shared) {
             Ok(begun) => begun,
             Err(error) => return Err(self.roll_back(conn, error)),
         };
@@ -223,30 +251,20 @@ impl Writer {
                 return Err(self.roll_back(conn, error));
             }
         };
-        if !stores {
-            drop(begun);
-            let ended = conn.command("ROLLBACK");
-            self.conn = ended.is_ok().then_some(conn);
-            return Ok(done);
-        }
-        let args = [Arg::Int(self.lane), Arg::Int(self.written)];
-        let mark = match conn.prepare(MARK, &args, false) {
-            Ok(mark) => mark,
-            Err(error) => {
-                drop(begun);
-                return Err(self.roll_back(conn, error));
-            }
-        };
-        let last = [Request::Execute(&mark, &args), Request::Command("COMMIT")];
         let (xid, backend) = (begun.xid, begun.backend);
-        let sent = begun.tx.flush(&last);
+        let sent = match stores {
+            true => begun.tx.flush(|conn| {
+                conn.push(MARK, &[Arg::Int(self.lane), Arg::Int(self.written)])?;
+                conn.push(COMMIT, &[])
+            }),
+            false => Ok(()),
+        };
         drop(begun);
         let Err(failed) = sent else {
-            // A COMMIT after an error would be answered without one; there was none.
-            self.conn = Some(conn);
+            let ended = stores || (conn.push(ROLLBACK, &[]).is_ok() && conn.run_later().is_ok());
+            self.conn = ended.then_some(conn);
             return Ok(done);
         };
-        // The server has rolled back: it answers COMMIT after an error with ROLLBACK.
         if failed.rejected {
             return Err(self.roll_back(conn, failed.error));
         }
@@ -264,7 +282,7 @@ impl Writer {
         if fault == Some(Fault::Lost) {
             return Failure::Lost(error);
         }
-        if conn.command("ROLLBACK").is_ok() {
+        if conn.command(ROLLBACK).is_ok() {
             self.conn = Some(conn);
         }
         match fault {
@@ -279,7 +297,7 @@ impl Writer {
     fn was_committed(&mut self, xid: i64, backend: i64) -> Result<bool, Error> {
         let until = Instant::now() + OUTCOME_MAX;
         loop {
-            let conn = Conn::open(&self.shared.address)?;
+            let conn = self.connect()?;
             match outcome(&conn, xid, backend, self.lane) {
                 Ok(Some(written)) => {
                     self.conn = Some(conn);
@@ -310,7 +328,7 @@ fn outcome(conn: &Conn, xid: i64, backend: i64, lane: i64) -> Result<Option<i64>
     const WRITTEN: &str = "SELECT written FROM lanes WHERE id = ?1";
     let args = [Arg::Int(xid), Arg::Int(backend)];
     let runs = match conn.query(RUNS, &args[..1]) {
-        Ok(rows) => rows.first().is_some_and(|row| row.get(0)),
+        Ok(rows) => rows.first().is_some_and(|row| row.number(0) != 0),
         // After a crash, the number of a lost transaction may not be in use yet.
         Err(error) if conn.take_fault() == Some(Fault::Lost) => return Err(error),
         Err(_) => false,
@@ -320,14 +338,14 @@ fn outcome(conn: &Conn, xid: i64, backend: i64, lane: i64) -> Result<Option<i64>
         return Ok(None);
     }
     let written = conn.query(WRITTEN, &[Arg::Int(lane)])?;
-    Ok(Some(written.first().map_or(0, |row| row.get(0))))
+    Ok(Some(written.first().map_or(0, |row| row.number(0))))
 }
 
-impl<'a> Begin<'a> {
+impl Begin {
     /// What a group locks: the sessions and idempotency keys of its writes.
-    fn of(writes: &'a [&'a PreparedWrite], made: &MadeQueries) -> Self {
+    fn of(writes: &[&PreparedWrite], made: &MadeQueries) -> Self {
         let ahead = writes.iter().flat_map(|write| made.expected(write)).collect();
-        let mut begin = Self { writes, ahead, ..Self::default() };
+        let mut begin = Self { writes: writes.len(), ahead, ..Self::default() };
         for write in writes {
             match &write.write.target {
                 Target::Id(id) => begin.ids.push(id.to_string()),
@@ -341,77 +359,60 @@ impl<'a> Begin<'a> {
         begin
     }
 
-    /// The statements without parameters. The locks of [`Lock`] come before every other lock.
-    fn command(&self) -> String {
-        let (begin, own) = match self.lock {
-            None => (BEGIN_GROUP, None),
-            Some(lock) => (BEGIN_MAINTENANCE, Some(LOCKS + lock as i64)),
-        };
-        let store = LOCKS + Lock::Store as i64;
-        match own {
-            Some(own) if own == store => format!("{begin}; SELECT pg_advisory_xact_lock({own})"),
-            Some(own) => format!(
-                "{begin}; SELECT pg_advisory_xact_lock_shared({store}); \
-                 SELECT pg_advisory_xact_lock({own})"
-            ),
-            None => format!("{begin}; SELECT pg_advisory_xact_lock_shared({store})"),
+    /// Begins the transaction: one pipeline. The locks of [`Lock`] come before every other lock,
+    /// row numbers are drawn at the end.
+    fn send<'c>(
+        self,
+        conn: &'c Conn,
+        limits: &Limits,
+        shared: &Shared,
+    ) -> Result<Begun<'c>, Error> {
+        let store = Arg::Int(LOCKS + Lock::Store as i64);
+        conn.push(BEGIN, &[])?;
+        let mut before = 2;
+        if !conn.direct {
+            conn.push(SETTINGS, &limits.args(true))?;
+            before += 1;
         }
-    }
-
-    /// Begins the transaction: one pipeline.
-    fn send<'c>(&self, conn: &'c Conn) -> Result<Begun<'c>, Error> {
-        let more = (self.writes.len() * NUMBERS_PER_WRITE) as i64 / BLOCK;
-        let (keys, ids, labels) =
-            ([Arg::Ints(&self.keys)], [Arg::Texts(&self.ids)], [Arg::Texts(&self.labels)]);
-        let blocks = [Arg::Int(more)];
-        let sent: Vec<(&'static str, &[Arg<'_>])> = [
-            (EXCLUDE_KEYS, keys.as_slice(), !self.keys.is_empty()),
-            (LOCK_IDS, &ids, !self.ids.is_empty()),
-            (LOCK_LABELS, &labels, !self.labels.is_empty()),
-            (DRAW, &blocks, more > 0),
-            (FACTS, &[], true),
-        ]
-        .into_iter()
-        .filter_map(|(sql, args, wanted)| wanted.then_some((sql, args)))
-        .collect();
-        let prepared = sent
-            .iter()
-            .map(|(sql, args)| conn.prepare(sql, args, false))
-            .collect::<Result<Vec<_>, _>>()?;
-        let begin = self.command();
-        let ahead: Vec<(Prepared, Vec<Arg<'_>>)> = self
-            .ahead
-            .iter()
-            .map(|query| {
-                let args: Vec<Arg<'_>> = query.args.iter().map(Owned::as_arg).collect();
-                Ok((conn.prepare(query.sql, &args, false)?, args))
-            })
-            .collect::<Result<_, Error>>()?;
-        let requests: Vec<Request<'_>> = [Request::Command(&begin)]
-            .into_iter()
-            .chain(prepared.iter().zip(&sent).map(|(one, (_, args))| Request::Query(one, args)))
-            .chain(ahead.iter().map(|(one, args)| Request::Query(one, args)))
-            .collect();
-        let mut answers = conn.send(&requests).map_err(|failed| failed.error)?;
-        let read = answers.split_off(1 + sent.len()).into_iter().map(|answer| answer.rows);
-        let read = self.ahead.iter().cloned().zip(read).collect();
-        let facts = answers.pop().unwrap_or_default().rows.pop();
-        let facts = facts.ok_or_else(|| Error::Internal("a SELECT without a row".to_owned()))?;
-        let min_writer = facts.get::<_, Option<&str>>(3).and_then(|text| text.parse().ok());
-        if let Some(found) = Some(min_writer.unwrap_or(u32::MAX)).filter(|found| *found > SCHEMA) {
-            return Err(Error::TooNew { found, known: SCHEMA });
+        match self.lock {
+            Some(Lock::Store) => conn.push(EXCLUDE, &[store])?,
+            Some(own) => {
+                conn.push(SHARE, &[store])?;
+                conn.push(EXCLUDE, &[Arg::Int(LOCKS + own as i64)])?;
+                before += 1;
+            }
+            None => conn.push(SHARE, &[store])?,
         }
-        let (mut locked, mut blocks) = (HashSet::new(), vec![facts.get(2)]);
-        for ((sql, _), answer) in sent.iter().zip(&answers[1..]) {
-            let rows = answer.rows.iter().map(|row| row.get::<_, i64>(0));
-            match *sql {
-                LOCK_IDS | LOCK_LABELS => locked.extend(rows),
-                DRAW => blocks.extend(rows),
-                _ => {}
+        if !self.keys.is_empty() {
+            conn.push(EXCLUDE_KEYS, &[Arg::Ints(&self.keys)])?;
+            before += 1;
+        }
+        let mut locks = 0;
+        for (sql, names) in [(LOCK_IDS, &self.ids), (LOCK_LABELS, &self.labels)] {
+            if !names.is_empty() {
+                conn.push(sql, &[Arg::Texts(names)])?;
+                locks += 1;
             }
         }
-        let tx = PgTx::new(conn, self.lock.is_none(), locked, &blocks, read);
-        Ok(Begun { tx, xid: facts.get(0), backend: facts.get(1) })
+        let assign = push_queries(conn, self.ahead)?;
+        let blocks = 1 + (self.writes * NUMBERS_PER_WRITE) as i64 / BLOCK;
+        conn.push(FACTS, &[Arg::Int(blocks)])?;
+        let answers = conn.run()?.into_iter().map(|answer| answer.rows);
+        let mut answers: Vec<_> = answers.skip(before).collect();
+        let facts = answers.pop().unwrap_or_default();
+        let Some(fact) = facts.first() else {
+            return Err(Error::Internal("a SELECT without a row".to_owned()));
+        };
+        shared.clock.read(fact.number(4));
+        let min_writer = fact.string(3).parse().unwrap_or(u32::MAX);
+        if min_writer > SCHEMA {
+            return Err(Error::TooNew { found: min_writer, known: SCHEMA });
+        }
+        let ahead = assign(answers.split_off(locks));
+        let locked = answers.iter().flatten().map(|row| row.number(0)).collect();
+        let drawn = facts.iter().map(|row| row.number(0)).collect();
+        let tx = PgTx::new(conn, self.lock.is_none(), locked, drawn, ahead);
+        Ok(Begun { tx, xid: fact.number(1), backend: fact.number(2) })
     }
 }
 
@@ -454,9 +455,8 @@ fn run_writes(
                 (None, Err(WriteError::Rejected(error))) => break Some(Err(error)),
                 (None, Err(WriteError::Failed(error))) => return Err(error),
             }
-            tx.take_made();
         });
-        made.remember(write, tx.take_made());
+        made.remember(write, tx.next_write());
     }
     let stores = |(write, outcome): (&&PreparedWrite, &Option<Result<Outcome, Error>>)| {
         outcome.as_ref().is_some_and(|outcome| !write::stores_nothing(write, outcome))

@@ -297,6 +297,7 @@ pub(crate) async fn every_method_is_called_and_every_change_written<B: Backend>(
     verify(&store).await;
     store.gc(at(200), Span(0)).await.expect("collected");
     store.purge_all(at(200)).await;
+    drop(store.listen(NODE).await);
     store.remove_node(NODE).await.expect("left");
     let picture = Named::from(Object::blob(text_of(9, 5000)));
     assert_eq!(store.object(picture.id()).await.expect("a read"), None);

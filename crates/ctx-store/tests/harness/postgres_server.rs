@@ -121,22 +121,40 @@ impl Server {
         self.run("psql", &["-At", "-v", "ON_ERROR_STOP=1", "-c", sql, database], None)
     }
 
+    /// A connection to a database that executes statements one after the other.
+    pub(crate) fn connect(&self, database: &str) -> Connection {
+        let mut child = self
+            .client("psql")
+            .args(["-At", "-q", "-X", "-v", "ON_ERROR_STOP=1", database])
+            .spawn()
+            .expect("psql");
+        let output = BufReader::new(child.stdout.take().expect("its output"));
+        Connection { child, output }
+    }
+
     /// Copies what is in a database to an empty one.
     pub(crate) fn copy(&self, from: &str, to: &str) {
         let dump = self.run("pg_dump", &[from], None);
         self.run("psql", &["-v", "ON_ERROR_STOP=1", to], Some(&dump));
     }
 
-    /// Runs a program of PostgreSQL, and returns what it prints.
-    fn run(&self, program: &str, args: &[&str], input: Option<&str>) -> String {
-        let mut child = Command::new(self.bin.join(program))
+    fn client(&self, program: &str) -> Command {
+        let mut command = Command::new(self.bin.join(program));
+        command
             .args(["-h", "127.0.0.1", "-U", "ctx", "-p", &self.port.to_string()])
-            .args(args)
-            .args(if program == "psql" { ["-q", "-X"].as_slice() } else { &[] })
             .env("PGPASSWORD", PASSWORD)
             .env("PGOPTIONS", "--client-min-messages=warning")
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdout(Stdio::piped());
+        command
+    }
+
+    /// Runs a program of PostgreSQL, and returns what it prints.
+    fn run(&self, program: &str, args: &[&str], input: Option<&str>) -> String {
+        let mut child = self
+            .client(program)
+            .args(args)
+            .args(if program == "psql" { ["-q", "-X"].as_slice() } else { &[] })
             .spawn()
             .expect("a program of PostgreSQL");
         let mut stdin = child.stdin.take().expect("its input");
@@ -146,6 +164,32 @@ impl Server {
         });
         assert!(output.status.success(), "{program} {args:?}: {}", output.status);
         String::from_utf8(output.stdout).expect("text")
+    }
+}
+
+/// An open connection. It ends with this value.
+pub(crate) struct Connection {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Connection {
+    /// Executes statements, and returns the last line of what they return.
+    pub(crate) fn execute(&mut self, sql: &str) -> String {
+        let input = self.child.stdin.as_mut().expect("its input");
+        writeln!(input, "{sql};\n\\echo end").expect("it reads");
+        let (mut last, mut line) = (String::new(), next_line(&mut self.output));
+        while line != "end" {
+            last = std::mem::replace(&mut line, next_line(&mut self.output));
+        }
+        last
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
     }
 }
 

@@ -28,9 +28,9 @@ use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
 use ctx_store::{
     CommitQuery, Context, Due, Error, Executed, FeedEvent, FeedQuery, Found, GcReport, HeadMove,
-    Health, Hidden, Hit, NarrativeNote, Once, OutboxQuery, Progress, SearchPage, SearchPlace,
-    SessionPage, SessionQuery, Store, StoredOutgoing, StoredStep, StoredTurn, Target, TreeTurn,
-    TurnQuery, VerifyReport, Write, Written, execute_routed,
+    Health, Hidden, Hit, NarrativeNote, Notice, Once, OutboxQuery, Progress, SearchPage,
+    SearchPlace, SessionPage, SessionQuery, Store, StoredOutgoing, StoredStep, StoredTurn, Target,
+    TreeTurn, TurnQuery, VerifyReport, Write, Written, execute_routed,
 };
 
 /// What the handles of one store were used for.
@@ -482,6 +482,18 @@ impl StoreHandle {
 
     pub(crate) async fn gc(&self, now: Timestamp, grace: Span) -> Result<GcReport, Error> {
         call!(self.gc(now, grace))
+    }
+
+    pub(crate) async fn listen(&self, node: NodeId) -> Option<tokio::sync::mpsc::Receiver<Notice>> {
+        call!(self.listen(node))
+    }
+
+    pub(crate) fn notify(&self, to: Option<NodeId>, text: &str) {
+        self.store.notify(to, text.to_owned());
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.store.now()
     }
 
     /// Only a backend calls this: tests that run against any store copy through their backend.

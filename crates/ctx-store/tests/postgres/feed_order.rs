@@ -13,28 +13,22 @@ async fn a_row_waits_for_an_older_one_that_is_not_visible_yet() {
     let before = store.newest_feed_row().await.expect("a row");
 
     // A transaction that has drawn its numbers and is slow to commit.
-    let (client, connection) =
-        tokio_postgres::connect(&database.url(), tokio_postgres::NoTls).await.expect("connected");
-    let connection = tokio::spawn(connection);
-    client
-        .batch_execute("BEGIN; SELECT pg_advisory_xact_lock_shared(27994081439252481)")
-        .await
-        .expect("a lock");
-    let row = client.query_one("SELECT nextval('row_numbers')", &[]).await.expect("a number");
-    let older: i64 = row.get(0);
+    let mut other = database.server.connect(&database.name);
+    other.execute("BEGIN; SELECT pg_advisory_xact_lock_shared(27994081439252481)");
+    let older = other.execute("SELECT nextval('row_numbers')");
+    let older: i64 = older.parse().expect("a number");
 
     writer.say("hello", 1).await;
     assert_eq!(feed_after(&store, before, 9).await, [], "an older row may still appear");
     assert_eq!(store.newest_feed_row().await.expect("a row"), before);
-    let insert = "INSERT INTO events(id, session, seq, at, events)
-         SELECT $1, row, 99, 0, '[]' FROM sessions";
-    client.execute(insert, &[&older]).await.expect("an event");
-    client.batch_execute("COMMIT").await.expect("committed");
+    other.execute(&format!(
+        "INSERT INTO events(id, session, seq, at, events)
+         SELECT {older}, row, 99, 0, '[]' FROM sessions"
+    ));
+    other.execute("COMMIT");
     let after = feed_after(&store, before, 9).await;
     assert!(after.iter().all(|event| event.row > older), "in the order of their numbers");
     assert!(store.newest_feed_row().await.expect("a row") > FeedCursor::START);
     assert_eq!(after.len(), 1);
-    drop(client);
-    let _ = connection.await;
     drop(ctx_store::open(&database.url(), Options::default()).expect("it opens"));
 }

@@ -38,7 +38,7 @@ async fn a_read_is_repeated_on_a_new_connection() {
     let store = open(&database.url_at(proxy.port));
     let writer = SessionWriter::create(&store, "main", 0).await;
     for cut in [Cut::Before, Cut::After, Cut::Answer] {
-        proxy.cut_at("REPEATABLE READ", cut);
+        proxy.cut_at("BEGIN", cut);
         assert_eq!(writer.session().await.label, "main");
         assert!(proxy.has_cut(), "{cut:?}");
     }

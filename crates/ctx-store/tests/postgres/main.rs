@@ -8,6 +8,7 @@ mod harness;
 mod connecting;
 mod feed_order;
 mod lost_connections;
+mod notices;
 mod pooler;
 mod proxy;
 mod round_trips;

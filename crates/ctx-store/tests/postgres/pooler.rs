@@ -10,17 +10,18 @@ use crate::harness::{FeedCursor, SessionWriter, feed_after, verify};
 use crate::{Database, open};
 
 /// A running pgbouncer. It ends when its input does.
-struct Pooler {
-    port: u16,
+pub(crate) struct Pooler {
+    pub(crate) port: u16,
     _shell: Child,
 }
 
 impl Pooler {
-    fn to(server: &Server) -> Self {
+    pub(crate) fn to(server: &Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("an address").port();
         drop(listener);
-        let (users, settings) = (server.dir.join("users"), server.dir.join("pgbouncer.ini"));
+        let (users, settings) =
+            (server.dir.join("users"), server.dir.join(format!("pgbouncer-{port}.ini")));
         fs::write(&users, format!("\"ctx\" \"{PASSWORD}\"\n")).expect("a file");
         let text = format!(
             "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\

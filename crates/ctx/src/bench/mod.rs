@@ -3,7 +3,8 @@
 //!
 //! Durations include everything a caller waits for. The rates of the append cells also include the
 //! time until the indexer has caught up, so that deferred work is counted. With `BENCH_COMPRESS=0`
-//! bodies are stored uncompressed.
+//! bodies are stored uncompressed. With `BENCH_STORE=postgres://…` the cells of `store_cells` use
+//! an empty database instead of a directory.
 //!
 //! | file | cells |
 //! |---|---|
@@ -22,7 +23,7 @@ mod write_until_killed;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ctx_engine::{Engine, Indexing, Options};
+use ctx_engine::{Engine, Indexing, Location, Options};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -100,6 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Problem> {
 
 fn open(dir: &Path) -> Result<Engine, Problem> {
     let compress = std::env::var("BENCH_COMPRESS").map_or(true, |set| set != "0");
-    Engine::init(dir, "bench")?;
-    Ok(Engine::open(dir, Options { compress, indexing: Indexing::Background })?)
+    let location = std::env::var("BENCH_STORE").map_or(dir.into(), |url| Location::parse(&url));
+    Engine::init(&location, "bench")?;
+    Ok(Engine::open(&location, Options { compress, indexing: Indexing::Background })?)
 }
