@@ -329,6 +329,7 @@ impl Reader {
         let result = result.and_then(|()| tx.flush().map(drop));
         if result.is_ok() {
             transaction.commit()?;
+            writer::empty_large_log(&self.main, files);
         }
         Ok((result, index_needed))
     }
