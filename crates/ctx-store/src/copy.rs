@@ -95,7 +95,8 @@ impl<T> Once<T> {
     fn take(&self) -> Result<T, Error> {
         let value = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         value.ok_or_else(|| {
-            Error::Unavailable("the connection was lost; nothing was copied".to_owned())
+            let why = "the connection was lost, or another process was in the way";
+            Error::Unavailable(format!("{why}; nothing was copied"))
         })
     }
 }

@@ -185,3 +185,19 @@ fn hint(code: &str) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_of_a_database_server_names_what_to_use() {
+        let error = ctx_engine::StoreError::Unsupported("cannot write a backup: why");
+        let problem = Problem::from(Error::from(error));
+        assert_eq!((problem.exit, &*problem.code), (Exit::Failed, "unsupported"));
+        let hint = problem.hint.expect("a hint");
+        for word in ["pg_dump", "continuous archiving", "ctx store copy", "docs/postgres.md"] {
+            assert!(hint.contains(word), "{hint}");
+        }
+    }
+}
