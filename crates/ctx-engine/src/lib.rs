@@ -115,6 +115,7 @@ mod session_bundles;
 mod session_export;
 mod sessions;
 mod shared;
+mod store_copy;
 mod submit;
 mod task_bundles;
 mod tasks;
@@ -130,10 +131,10 @@ pub use compaction::{Context, Contexts};
 pub use ctx_core as core;
 pub use ctx_store::sqlite::{self, truncate_log};
 pub use ctx_store::{
-    CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health,
-    Hidden, Hit, Indexing, Location, NarrativeNote, Options, OutboxQuery, PAGE_MAX, SearchPage,
-    SearchPlace, Server, SessionQuery, Store, StoredOutgoing, StoredStep, StoredTurn, TreeTurn,
-    VerifyReport,
+    CommitQuery, CopyReport, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove,
+    Health, Hidden, Hit, Indexing, Location, NarrativeNote, Options, OutboxQuery, PAGE_MAX,
+    SearchPage, SearchPlace, Server, SessionQuery, Store, StoredOutgoing, StoredStep, StoredTurn,
+    TreeTurn, VerifyReport,
 };
 pub use diff::{Diff, Side, Writer};
 pub use engine::{Engine, Error};
@@ -153,6 +154,7 @@ pub use session_bundles::{Bundles, ImportEffect, Imported};
 pub use session_export::Export;
 pub use sessions::{Info, Sessions};
 pub use shared::{EngineTimeouts, Persona, Providers, Summariser};
+pub use store_copy::{CopiedStore, CopyPhase, CopyProgress, copy_store, is_same_store};
 pub use submit::{Key, NewMessage, NewSession, Submitted};
 pub use tasks::{CleanupReport, Tasks};
 pub use tokens::{NewToken, Tokens};

@@ -19,6 +19,9 @@ pub enum Error {
     NoStore(PathBuf),
     #[error("{} already contains a ctx store", .0.display())]
     StoreExists(PathBuf),
+    /// The target of a copy has rows.
+    #[error("the target store is not empty; nothing was copied")]
+    NotEmpty,
     #[error(
         "cannot use the store: a newer ctx wrote it (it needs schema {found}, this one has {known})"
     )]
@@ -73,6 +76,7 @@ impl Error {
             Error::Refused(refusal) => refusal.code(),
             Error::NoStore(_) => "no_store",
             Error::StoreExists(_) => "store_exists",
+            Error::NotEmpty => "not_empty",
             Error::TooNew { .. } => "store_too_new",
             Error::NotFound { .. } => "not_found",
             Error::Damaged(_) | Error::DamagedObject { .. } => "damaged",

@@ -10,6 +10,7 @@
 //! | `driver` | the interface that a database implements |
 //! | `schema`, `pack`, `word_filter` | schema version; packed bodies; words for the search index |
 //! | `search_match` | what a search finds in the text of a row |
+//! | `copy` | copying a store into another one |
 //! | `location` | opening a store by its directory or URL |
 //! | [`sqlite`] | the embedded database |
 //! | [`postgres`] | a database server |
@@ -19,6 +20,7 @@
 //! synced.
 
 mod channels;
+mod copy;
 mod driver;
 pub mod error;
 mod location;
@@ -34,14 +36,15 @@ mod transition;
 mod word_filter;
 mod write;
 
+pub use copy::copy;
 pub use driver::Notice;
 pub use error::Error;
 pub use location::{Indexing, Location, Options, Server, create, exists, open};
 pub use records::{
-    CommitQuery, Context, Due, FINDINGS_MAX, FeedEvent, FeedQuery, Finding, Found, GcReport,
-    HeadMove, Health, Hidden, Hit, NarrativeNote, OutboxQuery, PAGE_MAX, Progress, SearchPage,
-    SearchPlace, SessionPage, SessionQuery, StoredOutgoing, StoredStep, StoredTurn, TreeTurn,
-    TurnQuery, VerifyReport,
+    CommitQuery, Context, CopiedRows, CopyReport, Due, FINDINGS_MAX, FeedEvent, FeedQuery, Finding,
+    Found, GcReport, HeadMove, Health, Hidden, Hit, NarrativeNote, OutboxQuery, PAGE_MAX, Progress,
+    RenamedSession, SearchPage, SearchPlace, SessionPage, SessionQuery, StoredOutgoing, StoredStep,
+    StoredTurn, TreeTurn, TurnQuery, VerifyReport,
 };
 pub use store::{SearchIndex, Store};
 pub use transition::{

@@ -349,6 +349,37 @@ pub struct VerifyReport {
     pub repaired: Vec<String>,
 }
 
+/// The report of a copy of a store.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct CopyReport {
+    /// In the order in which the tables were copied.
+    pub tables: Vec<CopiedRows>,
+    /// Sessions whose label was in use in the target.
+    pub renamed: Vec<RenamedSession>,
+}
+
+/// What was copied of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CopiedRows {
+    /// Name of the table.
+    pub table: &'static str,
+    /// Number of rows that were added to the target.
+    pub copied: u64,
+    /// Number of rows that the target has, or that belong to rows that it has.
+    pub skipped: u64,
+}
+
+/// A session that has another label in the target of a copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RenamedSession {
+    /// Id of the session, in both stores.
+    pub id: String,
+    /// Label in the source.
+    pub from: String,
+    /// Label in the target.
+    pub to: String,
+}
+
 /// The report of `gc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[allow(missing_docs, reason = "the fields are self-explanatory")]

@@ -83,7 +83,7 @@ impl Store {
         self.read_snapshot(Snapshot::Short, read).await
     }
 
-    async fn read_snapshot<T: Send + 'static>(
+    pub(crate) async fn read_snapshot<T: Send + 'static>(
         &self,
         snapshot: Snapshot,
         read: impl Fn(&dyn Db) -> Result<T, Error> + Send + Sync + 'static,

@@ -115,6 +115,11 @@ fn hint(code: &str) -> Option<&'static str> {
         }
         "bad_text" => "pass the text as an argument, or `-` to read it from standard input",
         "no_store" => "create a store with `ctx init`, or select one with `--data DIR` or CTX_DATA",
+        "not_empty" => "add what the target lacks with `--merge`, or choose another target",
+        "unsupported" => {
+            "use `pg_dump` or continuous archiving, or copy the store to a directory with \
+             `ctx store copy`; see docs/postgres.md"
+        }
         "no_session" => "list the sessions with `ctx session list --all`",
         "store_too_new" | "bundle_too_new" => "update ctx on this machine; nothing was changed",
         "damaged" => {
@@ -179,4 +184,20 @@ fn hint(code: &str) -> Option<&'static str> {
         "not_observable" => "use the verb for this transition; `ctx stage --help` lists them",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_of_a_database_server_names_what_to_use() {
+        let error = ctx_engine::StoreError::Unsupported("cannot write a backup: why");
+        let problem = Problem::from(Error::from(error));
+        assert_eq!((problem.exit, &*problem.code), (Exit::Failed, "unsupported"));
+        let hint = problem.hint.expect("a hint");
+        for word in ["pg_dump", "continuous archiving", "ctx store copy", "docs/postgres.md"] {
+            assert!(hint.contains(word), "{hint}");
+        }
+    }
 }

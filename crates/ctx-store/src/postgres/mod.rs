@@ -428,7 +428,7 @@ impl Driver for Postgres {
 
     async fn copy_to(&self, _: &Path) -> Result<(), Error> {
         Err(Error::Unsupported(
-            "a store in PostgreSQL is backed up by PostgreSQL: use pg_dump or continuous archiving",
+            "cannot write a backup: a store in PostgreSQL is backed up by the tools of PostgreSQL",
         ))
     }
 }

@@ -17,10 +17,14 @@
 //! | `purge`, `gc` | turns of deleted sessions; unreferenced blobs |
 //! | `verify`, `repair` | checks of every row and pointer; derived data rebuilt |
 //! | `row_counts` | numbers of rows |
+//! | `copied_tables`, `copy_rows`, `copy_writer` | the tables of a copy; reading; writing |
 
 pub(crate) mod apply;
 pub(crate) mod compaction_rows;
 pub(crate) mod conversation_rows;
+pub(crate) mod copied_tables;
+pub(crate) mod copy_rows;
+pub(crate) mod copy_writer;
 pub(crate) mod event_rows;
 pub(crate) mod gc;
 pub(crate) mod idempotency_rows;

@@ -323,12 +323,13 @@ impl Reader {
         let transaction = self.main.transaction_with_behavior(TransactionBehavior::Immediate)?;
         open::check_min_writer(&transaction)?;
         let db = SqliteDb::new(&transaction, HashIndex::Reader(self.search_db.as_deref()));
-        let mut tx = SqliteTx::new(db, BodySink::None);
+        let mut tx = SqliteTx::new(db, BodySink::Unopened);
         let result = change(&mut tx);
         let index_needed = tx.index_needed();
-        drop(tx);
+        let result = result.and_then(|()| tx.flush().map(drop));
         if result.is_ok() {
             transaction.commit()?;
+            writer::empty_large_log(&self.main, files);
         }
         Ok((result, index_needed))
     }

@@ -256,23 +256,24 @@ fn read_segment_file(
 /// Destination of the bodies of a transaction.
 pub(crate) enum BodySink<'a> {
     Chunks(ChunkAppender),
-    /// For a transaction that stores no bodies.
-    None,
+    /// Opened by the first body, for a transaction that mostly stores none.
+    Unopened,
     File(&'a mut segment_file::SegmentFile),
 }
 
 impl BodySink<'_> {
     /// Appends a body and returns its location.
     pub(crate) fn put(&mut self, connection: &Connection, packed: &Packed) -> Result<Place, Error> {
+        if let Self::Unopened = self {
+            *self = Self::Chunks(ChunkAppender::open(connection)?);
+        }
         let (seg, off) = match self {
             Self::Chunks(chunks) => {
                 (DATABASE_SEGMENT, chunks.put(connection, &packed.bytes)? as i64)
             }
             Self::File(segment) => (segment.number, segment.put(&packed.bytes).cast_signed()),
-            Self::None => {
-                return Err(Error::Internal(
-                    "cannot store a body: the transaction was opened without a segment".to_owned(),
-                ));
+            Self::Unopened => {
+                return Err(Error::Internal("the segment for bodies is not open".to_owned()));
             }
         };
         Ok(Place {
@@ -289,7 +290,7 @@ impl BodySink<'_> {
         match self {
             Self::Chunks(mut chunks) => chunks.flush(connection),
             Self::File(segment) => segment.flush(),
-            Self::None => Ok(()),
+            Self::Unopened => Ok(()),
         }
     }
 }

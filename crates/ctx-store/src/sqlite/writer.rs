@@ -32,6 +32,8 @@ use super::segment_file::SegmentFile;
 const WRITER_CACHE_KIB: u32 = 4096;
 /// Log size in pages after which a process that runs one verb moves the log: 4 MB.
 const VERB_PAGES: i32 = 1024;
+/// Log size in bytes after which a maintenance transaction moves the log.
+const LARGE_LOG_BYTES: u64 = 64 << 20;
 /// Log size in pages after which the checkpointer of a long-running process moves the log: 16 MB.
 const PASSIVE_PAGES: i32 = 4096;
 /// Pages that the writer moves itself after the checkpointer has moved the others. When all are
@@ -325,6 +327,18 @@ fn empty_log(connection: &Connection) -> Result<(), Error> {
                 .to_owned(),
         )),
     }
+}
+
+/// Moves the log into the database after a large maintenance transaction, if no reader prevents it.
+/// The caller has the write lock.
+pub(crate) fn empty_large_log(connection: &Connection, files: &Files) {
+    let bytes = std::fs::metadata(files.wal()).map_or(0, |meta| meta.len());
+    if bytes < LARGE_LOG_BYTES {
+        return;
+    }
+    let _ = with_busy_timeout(connection, Wait::No, |connection| {
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    });
 }
 
 /// Runs a statement with or without waiting for readers.

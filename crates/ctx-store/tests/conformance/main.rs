@@ -30,6 +30,7 @@ mod search;
 mod sessions;
 mod sqlite_backend;
 mod steps;
+mod store_copy;
 mod story;
 mod suspensions;
 mod task_rules;
@@ -304,6 +305,16 @@ macro_rules! conformance {
                 story {
                     the_story_reads_the_same_from_every_handle_and_copy
                     every_method_is_called_and_every_change_written
+                }
+                store_copy {
+                    a_copy_reads_the_same_in_every_database
+                    a_copy_goes_on_where_the_source_was
+                    a_target_with_rows_is_refused_unless_it_is_merged
+                    a_second_merge_adds_nothing
+                    a_merge_adds_what_is_missing_and_changes_nothing
+                    a_label_in_use_is_not_taken_over
+                    the_history_of_a_project_does_not_branch
+                    a_store_in_use_is_copied_as_it_was_at_one_moment
                 }
                 unknown_ids {
                     lists_of_unknown_ids_are_not_found

@@ -96,7 +96,7 @@ async fn work(store: &StoreHandle) {
     .expect("asked");
 }
 
-fn key(request: &str) -> OnceKey {
+pub(crate) fn key(request: &str) -> OnceKey {
     let request = ObjectId::of(&[request.as_bytes()]);
     OnceKey { scope: "story".to_owned(), key: "k".to_owned(), request }
 }
@@ -163,7 +163,7 @@ async fn manager(store: &StoreHandle) {
     crate::leases::report(&manager, &done, head, 55).await.expect("reported");
 }
 
-async fn tell(store: &StoreHandle) {
+pub(crate) async fn tell(store: &StoreHandle) {
     assert!(store.keep_alive(NODE, at(0), Span::hours(1)).await.expect("registered"));
     assert!(store.keep_alive(NODE, at(0), Span::hours(1)).await.expect("renewed"));
     conversation(store).await;

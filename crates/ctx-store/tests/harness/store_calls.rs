@@ -27,8 +27,8 @@ use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
 use ctx_store::{
-    CommitQuery, Context, Due, Error, Executed, FeedEvent, FeedQuery, Found, GcReport, HeadMove,
-    Health, Hidden, Hit, NarrativeNote, Notice, Once, OutboxQuery, Progress, SearchPage,
+    CommitQuery, Context, CopyReport, Due, Error, Executed, FeedEvent, FeedQuery, Found, GcReport,
+    HeadMove, Health, Hidden, Hit, NarrativeNote, Notice, Once, OutboxQuery, Progress, SearchPage,
     SearchPlace, SessionPage, SessionQuery, Store, StoredOutgoing, StoredStep, StoredTurn, Target,
     TreeTurn, TurnQuery, VerifyReport, Write, Written, execute_routed,
 };
@@ -499,6 +499,11 @@ impl StoreHandle {
     /// Only a backend calls this: tests that run against any store copy through their backend.
     pub(crate) async fn copy_to(&self, path: &Path) -> Result<(), Error> {
         call!(self.copy_to(path))
+    }
+
+    /// Copies everything into another store.
+    pub(crate) async fn copy_into(&self, to: &Self, merge: bool) -> Result<CopyReport, Error> {
+        ctx_store::copy(&self.store, &to.store, merge, &|_, _| {}).await
     }
 
     pub(crate) async fn put_entity(&self, entity: &Entity) -> Result<(), Error> {

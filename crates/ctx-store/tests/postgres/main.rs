@@ -13,6 +13,7 @@ mod pooler;
 mod proxy;
 mod round_trips;
 mod schema_versions;
+mod store_copies;
 
 use ctx_store::Options;
 use harness::postgres_server::{Server, server};

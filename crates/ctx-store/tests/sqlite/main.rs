@@ -18,6 +18,7 @@ mod cancelled_writers;
 mod changed_rows;
 mod damaged_bytes;
 mod erased_bytes;
+mod failed_copies;
 mod garbage_collection;
 mod index_file;
 mod log_size;

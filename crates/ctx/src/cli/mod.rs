@@ -28,6 +28,7 @@ mod session;
 mod show;
 mod stage;
 mod status;
+mod store;
 mod token;
 mod verify;
 
@@ -119,6 +120,9 @@ enum Verb {
     Gc(gc::Args),
     /// Write a consistent copy of the store while it is in use
     Backup(backup::Args),
+    /// Copy stores between directories and PostgreSQL databases
+    #[command(subcommand)]
+    Store(store::Verb),
     /// Check the configuration, the providers and the store for problems
     Doctor(doctor::Args),
     /// Serve the HTTP API and the web page
@@ -365,6 +369,7 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Verify(args) => verify::run(context, &args).await,
             Verb::Gc(args) => gc::run(context, &args).await,
             Verb::Backup(args) => backup::run(context, &args).await,
+            Verb::Store(verb) => store::run(context, verb).await,
             Verb::Doctor(args) => doctor::run(context, &args).await,
             Verb::Outbox(verb) => outbox::run(context, verb).await,
             Verb::Schedule(verb) => schedule::run(context, verb).await,

@@ -27,7 +27,7 @@ const VERBS: [&[&str]; 20] = [
 ];
 
 /// Verbs and a word that their help must contain.
-const HELP: [(&[&str], &str); 73] = [
+const HELP: [(&[&str], &str); 75] = [
     (&[], "Every command accepts --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -39,6 +39,8 @@ const HELP: [(&[&str], &str); 73] = [
     (&["verify"], "hash"),
     (&["gc"], "Delete"),
     (&["backup"], "copy"),
+    (&["store"], "Copy"),
+    (&["store", "copy"], "postgres://"),
     (&["doctor"], "problems"),
     (&["provider"], "List and test"),
     (&["provider", "list"], "new session uses"),

@@ -29,6 +29,7 @@ mod session_workers;
 mod show;
 mod stage_message;
 mod stale_task;
+mod store_copy;
 mod task_transitions;
 mod transition_records;
 mod unwritable_disk;

@@ -11,6 +11,7 @@
 //! | `kill_concurrent_writers` | a process with many concurrent writers, killed at random moments |
 //! | `kill_server` | a server under load, with a compaction, with workers |
 //! | `kill_after_acceptance` | a server that just accepted messages, or shows answers |
+//! | `kill_store_copy` | `ctx store copy`, at random moments |
 //! | `kill_while_routing` | a server while senders become known and entities are merged |
 //! | `failing_disk`, `server_failing_disk` | no kill: writes and syncs fail, or the disk is full |
 //!
@@ -29,6 +30,7 @@ mod kill_init;
 mod kill_maintenance;
 mod kill_server;
 mod kill_server_with_workers;
+mod kill_store_copy;
 mod kill_while_routing;
 mod server_failing_disk;
 mod store_state;
