@@ -229,7 +229,8 @@ impl Engine {
             let mut events = self.store().feed(FeedQuery::All { after }, EVENTS).await?;
             let Some(last) = events.last() else { break };
             after = last.row;
-            events.retain(|event| !own.contains(&event.row));
+            // Later rows are left to the next poll: those of this process are not in `own`.
+            events.retain(|event| event.row <= now && !own.contains(&event.row));
             for event in &events {
                 if !self.shared().is_awake(event.session)
                     && matches!(

@@ -14,7 +14,7 @@ use ctx_providers::Scripted;
 use serde_json::{Value, json};
 
 use super::context_window::{model, words};
-use crate::harness::{Harness, seen, short_timeouts};
+use crate::harness::{Harness, TestStore, seen, short_timeouts};
 
 /// A provider that reports these commands and keeps its own conversation, as an agent does.
 struct AsAgent {
@@ -49,18 +49,17 @@ impl Provider for AsAgent {
 
 /// A model `main`, and an agent `agent` with a window of this many tokens.
 fn bench(window: u64, commands: Option<Vec<Value>>) -> (Harness, Arc<AsAgent>) {
-    let dir = tempfile::tempdir().expect("a directory");
-    Engine::init(dir.path(), "demo").expect("a store");
+    let store = TestStore::new();
     let (main, agent) = (
         Arc::new(model(100_000)),
         Arc::new(AsAgent { inner: Scripted::new().with_context_window(window), commands }),
     );
     let mut providers = Providers::only("main", main.clone());
     providers.all.insert("agent".to_owned(), agent.clone());
-    let engine = Engine::open(dir.path(), ctx_engine::Options::default())
+    let engine = Engine::open(&store.location(), ctx_engine::Options::default())
         .expect("a store")
         .with_providers(providers, short_timeouts());
-    (Harness::on(dir, engine, main), agent)
+    (Harness::on(store, engine, main), agent)
 }
 
 async fn say_to(bench: &Harness, provider: &str, text: &str) {

@@ -12,7 +12,7 @@ use ctx_engine::{Engine, NewSession, Order, Providers, StoredTurn, Summariser};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
-use crate::harness::{Harness, seen, short_timeouts};
+use crate::harness::{Harness, TestStore, seen, short_timeouts};
 
 /// Whether a request asks for a summary; such a request ends with the instruction.
 pub(crate) fn is_summary(request: &Request) -> bool {
@@ -208,17 +208,16 @@ async fn overflow_compacts_and_retries_once() {
 #[tokio::test]
 async fn a_configured_summary_model_writes_the_summaries() {
     // R171
-    let dir = tempfile::tempdir().expect("a directory");
-    Engine::init(dir.path(), "demo").expect("a store");
+    let store = TestStore::new();
     let (main, cheap) = (Arc::new(model(1000)), Arc::new(model(100_000)));
     let mut providers = Providers::only("main", main.clone());
     providers.all.insert("cheap".to_owned(), cheap.clone());
     providers.summariser =
         Some(Summariser { provider: "cheap".to_owned(), model: Some("small".to_owned()) });
-    let engine = Engine::open(dir.path(), ctx_engine::Options::default())
+    let engine = Engine::open(&store.location(), ctx_engine::Options::default())
         .expect("a store")
         .with_providers(providers, short_timeouts());
-    let bench = Harness::on(dir, engine, main);
+    let bench = Harness::on(store, engine, main);
     bench.chat("one").await;
     for n in 0..4 {
         bench.say("one", &words(300, &format!("m{n}"))).await;
@@ -509,8 +508,8 @@ async fn a_run_stopped_during_a_summary_leaves_no_partial_compaction() {
 #[tokio::test]
 async fn the_projects_instructions_follow_the_persona() {
     let bench = Harness::new(Scripted::new());
-    std::fs::write(bench.dir.path().join("AGENTS.md"), "Use tabs.").expect("written");
-    let working_dir = Some(bench.dir.path().to_string_lossy().into_owned());
+    std::fs::write(bench.store.dir().join("AGENTS.md"), "Use tabs.").expect("written");
+    let working_dir = Some(bench.store.dir().to_string_lossy().into_owned());
     let new = NewSession {
         label: Some("one".to_owned()),
         persona: Some("atlas".to_owned()),

@@ -1,7 +1,12 @@
-//! The harness of all tests of the engine: a store in a directory of its own, an engine on it, a
-//! scripted provider, and a manual clock where time matters.
+//! The harness of all tests of the engine: a store of its own, an engine on it, a scripted
+//! provider, and a manual clock where time matters.
 //!
+//! The store is a directory, or a PostgreSQL database with `CTX_TEST_STORE=postgres`.
 //! A test never sleeps to give something time: it waits for a condition with [`until`].
+
+#[path = "../../../ctx-store/tests/harness/test_database.rs"]
+#[allow(dead_code, reason = "the harness of the program uses the rest of it")]
+mod test_database;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,15 +16,18 @@ use ctx_core::decide::Settings;
 use ctx_core::inbox::{Overrides, Tool};
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::suspension::CallResult;
-use ctx_core::time::Timestamp;
+use ctx_core::time::{Span, Timestamp};
 use ctx_core::turn::Status;
 use ctx_engine::provider::ProviderFeatures;
 use ctx_engine::{
-    Engine, EngineTimeouts, Indexing, Info, ListedMessage, ManualClock, NewMessage, NewSession,
-    Options, Order, Providers, Recorder, Submitted,
+    Engine, EngineTimeouts, Indexing, Info, ListedMessage, Location, ManualClock, NewMessage,
+    NewSession, Options, Order, Providers, Recorder, Submitted,
 };
 use ctx_providers::Scripted;
 use tempfile::TempDir;
+use test_database::TestDatabase;
+
+pub(crate) use test_database::on_postgres;
 
 /// Longer than anything takes that works, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -27,12 +35,56 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// Where the manual clock starts.
 pub(crate) const NOON: Timestamp = Timestamp(1_763_200_000_000);
 
+/// A new store, and a directory for the files of a test.
+pub(crate) struct TestStore {
+    dir: TempDir,
+    database: Option<TestDatabase>,
+}
+
+impl TestStore {
+    pub(crate) fn new() -> Self {
+        let dir = TempDir::new().expect("a directory");
+        let store = Self { dir, database: TestDatabase::chosen() };
+        Engine::init(&store.location(), "demo").expect("a store");
+        store
+    }
+
+    pub(crate) fn location(&self) -> Location {
+        match &self.database {
+            Some(database) => Location::from(&database.url()),
+            None => Location::from(self.dir.path()),
+        }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Number of processes that are registered.
+    pub(crate) fn nodes(&self) -> usize {
+        match &self.database {
+            Some(database) => database.sql("SELECT count(*) FROM nodes").parse().expect("a count"),
+            None => std::fs::read_dir(self.dir().join("nodes")).expect("a directory").count(),
+        }
+    }
+
+    /// Lets the leases of all processes that own sessions end now. Only a database on a server has
+    /// them: in a directory the lock of a process ends with the process.
+    pub(crate) fn end_leases(&self) {
+        if let Some(database) = &self.database {
+            database
+                .sql("UPDATE nodes SET expires_at = 0 WHERE id IN (SELECT owner FROM sessions)");
+        }
+    }
+}
+
 pub(crate) struct Harness {
-    pub(crate) dir: TempDir,
     pub(crate) engine: Engine,
     pub(crate) provider: Arc<Scripted>,
     /// Used by the engine after [`Harness::at_noon`] and [`Harness::with_clock`].
     pub(crate) clock: Arc<ManualClock>,
+    /// The last field, so that the engine is dropped before its store is deleted.
+    pub(crate) store: TestStore,
 }
 
 pub(crate) fn short_timeouts() -> EngineTimeouts {
@@ -46,8 +98,8 @@ pub(crate) fn short_timeouts() -> EngineTimeouts {
     }
 }
 
-/// An engine on the store in a directory, as another process would open it.
-pub(crate) fn open(dir: &Path, provider: &Arc<Scripted>, settings: Settings) -> Engine {
+/// An engine on a store, as another process would open it.
+pub(crate) fn open(store: &TestStore, provider: &Arc<Scripted>, settings: Settings) -> Engine {
     let options = Options { indexing: Indexing::OnDemand, ..Options::default() };
     let mut providers = Providers::only("main", provider.clone());
     providers.all.insert("other".to_owned(), provider.clone());
@@ -55,7 +107,7 @@ pub(crate) fn open(dir: &Path, provider: &Arc<Scripted>, settings: Settings) -> 
         "atlas".to_owned(),
         ctx_engine::Persona { system_prompt: "You are Atlas.".to_owned() },
     );
-    Engine::open(dir, options)
+    Engine::open(&store.location(), options)
         .expect("a store")
         .with_settings(settings)
         .with_providers(providers, short_timeouts())
@@ -76,16 +128,15 @@ impl Harness {
     }
 
     pub(crate) fn with(provider: Scripted, settings: Settings) -> Self {
-        let dir = TempDir::new().expect("a directory");
-        Engine::init(dir.path(), "demo").expect("a store");
+        let store = TestStore::new();
         let provider = Arc::new(provider);
-        let engine = open(dir.path(), &provider, settings);
-        Self::on(dir, engine, provider)
+        let engine = open(&store, &provider, settings);
+        Self::on(store, engine, provider)
     }
 
     /// An engine that a test has opened itself.
-    pub(crate) fn on(dir: TempDir, engine: Engine, provider: Arc<Scripted>) -> Self {
-        Self { engine, provider, dir, clock: Arc::new(ManualClock::at(NOON)) }
+    pub(crate) fn on(store: TestStore, engine: Engine, provider: Arc<Scripted>) -> Self {
+        Self { engine, provider, clock: Arc::new(ManualClock::at(NOON)), store }
     }
 
     /// An engine whose manual clock starts at [`NOON`].
@@ -117,7 +168,15 @@ impl Harness {
 
     /// Another process on the same store.
     pub(crate) fn another(&self) -> Engine {
-        open(self.dir.path(), &self.provider, self.engine.settings().clone())
+        open(&self.store, &self.provider, self.engine.settings().clone())
+    }
+
+    /// Another process, for which the leases of all others have run out.
+    pub(crate) fn after_all_leases(&self) -> Engine {
+        self.store.end_leases();
+        let ahead = Arc::new(ManualClock::at(self.engine.now()));
+        ahead.advance(Span::hours(1));
+        self.another().with_clock(ahead)
     }
 
     pub(crate) async fn chat(&self, label: &str) -> Info {

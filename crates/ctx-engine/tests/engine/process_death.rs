@@ -41,14 +41,15 @@ impl Process {
             .expect("taken");
     }
 
-    /// Stops all its tasks where they are; the kernel releases its lock.
-    async fn die(self) {
+    /// Stops all its tasks where they are. The kernel releases its lock, or its lease ends.
+    async fn die(self, bench: &Harness) {
         let Self { runtime, engine } = self;
         let dying = move || {
             runtime.shutdown_timeout(Duration::from_secs(10));
             drop(engine);
         };
         tokio::task::spawn_blocking(dying).await.expect("dead");
+        bench.store.end_leases();
     }
 }
 
@@ -69,7 +70,7 @@ async fn dead_in_the_middle(bench: &Harness, backlog: &[&'static str]) {
         bench.transcript("one").await.iter().any(|line| line.contains("shell"))
     })
     .await;
-    process.die().await;
+    process.die(bench).await;
     assert_eq!(bench.provider.running(), 0);
     assert_eq!(
         bench.engine.sessions().get("one").await.expect("there").session.state,
@@ -179,9 +180,7 @@ async fn a_process_that_slept_past_its_lease_is_fenced_and_continues_with_a_new_
         bench.transcript("one").await.contains(&"agent: half".to_owned())
     })
     .await;
-    let ahead = Arc::new(ManualClock::at(bench.engine.now()));
-    ahead.advance(Span::hours(1));
-    let other = bench.another().with_clock(ahead);
+    let other = bench.after_all_leases();
     other.background().recover().await.expect("recovered");
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
     gate.open();
@@ -200,6 +199,7 @@ async fn a_graceful_stop_ends_all_runs_and_keeps_their_text() {
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
+    assert_eq!(bench.store.nodes(), 1);
     bench.engine.background().shutdown().await;
     let info = bench.engine.sessions().get("one").await.expect("there");
     assert_eq!(
@@ -211,8 +211,7 @@ async fn a_graceful_stop_ends_all_runs_and_keeps_their_text() {
         bench.transcript("one").await,
         ["user: m", "agent: every word", "ctx: !interrupted"]
     );
-    let nodes = std::fs::read_dir(bench.dir.path().join(".ctx/nodes")).map_or(0, Iterator::count);
-    assert_eq!(nodes, 0);
+    assert_eq!(bench.store.nodes(), 0);
     bench.verify().await;
 }
 
@@ -403,7 +402,7 @@ async fn dead_before_the_first_word(bench: &Harness, backlog: &[&'static str]) {
     for text in backlog {
         process.send("one", text, Mode::Queue).await;
     }
-    process.die().await;
+    process.die(bench).await;
 }
 
 fn model() -> Harness {
@@ -454,7 +453,7 @@ async fn each_crash_gives_one_more_run_up_to_a_limit() {
         let started = process.runtime.spawn(async move { engine.background().start().await });
         started.await.expect("started").expect("recovered");
         gate.reached().await;
-        process.die().await;
+        process.die(&bench).await;
     }
     let next = bench.another();
     next.background().start().await.expect("recovered");
@@ -478,7 +477,7 @@ async fn a_run_that_the_user_cancelled_before_the_crash_is_not_repeated() {
     let process = Process::start(&bench);
     process.send("one", "m", Mode::Queue).await;
     gate.reached().await;
-    process.die().await;
+    process.die(&bench).await;
     bench.engine.runs().cancel("one").await.expect("cancelled");
     let next = bench.another();
     next.background().start().await.expect("recovered");
@@ -524,7 +523,7 @@ async fn recovery_is_complete_for_more_sessions_than_one_page() {
     sent.await.expect("sent");
     until("every run waits for the provider", async || bench.provider.requests().len() == SESSIONS)
         .await;
-    process.die().await;
+    process.die(&bench).await;
     let next = bench.another();
     assert_eq!(next.background().recover().await.expect("recovered"), SESSIONS);
     for n in 0..SESSIONS {

@@ -14,7 +14,7 @@ use ctx_providers::Scripted;
 use ctx_providers::scripted::{Gate, Script};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, PATIENCE, open, seen, until};
+use crate::harness::{Harness, PATIENCE, TestStore, open, seen, until};
 
 pub(crate) fn tools() -> ProviderFeatures {
     ProviderFeatures { tools: true, ..ProviderFeatures::default() }
@@ -285,9 +285,9 @@ async fn workers_are_at_most_three_levels_deep() {
 async fn a_worker_has_no_working_directory_that_its_manager_may_not_use() {
     let call = |params: Value| Script::new().call("d1", "dispatch_to_agent", params);
     let bench = bench();
-    let dir = bench.dir.path().join("project");
+    let dir = bench.store.dir().join("project");
     std::fs::create_dir_all(dir.join("inner")).expect("made");
-    std::os::unix::fs::symlink(bench.dir.path(), dir.join("way out")).expect("linked");
+    std::os::unix::fs::symlink(bench.store.dir(), dir.join("way out")).expect("linked");
     let dir = dir.canonicalize().expect("there").to_string_lossy().into_owned();
     let new = |label: &str, dir: Option<String>| NewSession {
         label: Some(label.to_owned()),
@@ -390,10 +390,9 @@ async fn a_worker_that_died_with_its_process_is_found_and_reported() {
         _ => obedient(request),
     };
     let provider = Arc::new(Scripted::new().can(tools()).otherwise(slow));
-    let dir = tempfile::tempdir().expect("a directory");
-    ctx_engine::Engine::init(dir.path(), "demo").expect("a store");
-    let engine = open(dir.path(), &provider, Settings::default());
-    let bench = Harness::on(dir, engine, provider);
+    let store = TestStore::new();
+    let engine = open(&store, &provider, Settings::default());
+    let bench = Harness::on(store, engine, provider);
     bench.chat("boss").await;
     bench.say("boss", "dispatch: slow").await;
     gate.reached().await;

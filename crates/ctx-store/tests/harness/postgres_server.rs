@@ -132,9 +132,14 @@ impl Server {
         Connection { child, output }
     }
 
+    /// As [`Server::execute`]; the message of the server where it fails.
+    pub(crate) fn try_execute(&self, database: &str, sql: &str) -> Result<String, String> {
+        self.try_run("psql", &["-At", "-v", "ON_ERROR_STOP=1", "-c", sql, database], None)
+    }
+
     /// Copies what is in a database to an empty one.
     pub(crate) fn copy(&self, from: &str, to: &str) {
-        let dump = self.run("pg_dump", &[from], None);
+        let dump = self.dump(from);
         self.run("psql", &["-v", "ON_ERROR_STOP=1", to], Some(&dump));
     }
 
@@ -145,12 +150,23 @@ impl Server {
             .env("PGPASSWORD", PASSWORD)
             .env("PGOPTIONS", "--client-min-messages=warning")
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
+    }
+
+    /// What is in a database, as SQL.
+    pub(crate) fn dump(&self, database: &str) -> String {
+        self.run("pg_dump", &[database], None)
     }
 
     /// Runs a program of PostgreSQL, and returns what it prints.
     fn run(&self, program: &str, args: &[&str], input: Option<&str>) -> String {
+        let done = self.try_run(program, args, input);
+        done.unwrap_or_else(|error| panic!("{program} {args:?}: {error}"))
+    }
+
+    fn try_run(&self, program: &str, args: &[&str], input: Option<&str>) -> Result<String, String> {
         let mut child = self
             .client(program)
             .args(args)
@@ -162,8 +178,10 @@ impl Server {
             scope.spawn(move || stdin.write_all(input.unwrap_or_default().as_bytes()));
             child.wait_with_output().expect("it ends")
         });
-        assert!(output.status.success(), "{program} {args:?}: {}", output.status);
-        String::from_utf8(output.stdout).expect("text")
+        match output.status.success() {
+            true => Ok(String::from_utf8(output.stdout).expect("text")),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
     }
 }
 

@@ -175,11 +175,5 @@ fn the_summary_provider_must_be_configured() {
     repo.ok(["session", "send", "talk", "hello"]);
     repo.ok(["session", "send", "talk", "again"]);
     repo.ok(["session", "compact", "talk"]);
-    let row: (String, String) = repo
-        .database()
-        .query_row("SELECT provider, model FROM compactions", [], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
-        .expect("a row");
-    assert_eq!(row, ("demo".to_owned(), "small".to_owned()));
+    assert_eq!(repo.sql().rows("SELECT provider, model FROM compactions"), [["demo", "small"]]);
 }

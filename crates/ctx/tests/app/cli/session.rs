@@ -76,7 +76,7 @@ fn a_new_session_is_idle_and_has_no_messages() {
     );
     assert_eq!(repo.fails(["session", "new", "--persona", "nobody"]).1["code"], "unknown_persona");
     assert!(
-        repo.database().execute("UPDATE sessions SET status = 'completed'", []).is_err(),
+        repo.sql().try_execute("UPDATE sessions SET status = 'completed'").is_err(),
         "there are four values, nothing else"
     );
 }
@@ -132,9 +132,7 @@ fn a_transcript_shows_the_newest_or_everything() {
 fn a_fork_shares_every_turn_and_then_diverges() {
     // R179, R180, R181, R182, R183
     let repo = talked("talk", &["one", "two"]);
-    repo.database()
-        .execute("UPDATE sessions SET persona = 'sage' WHERE label = 'talk'", [])
-        .expect("a persona");
+    repo.sql().execute("UPDATE sessions SET persona = 'sage' WHERE label = 'talk'");
     let before = turns(&repo, "talk");
     let first = id(&before[0]);
     let fork =
@@ -145,11 +143,7 @@ fn a_fork_shares_every_turn_and_then_diverges() {
         (&json!(first), &json!("fork"), &json!("active"))
     );
     assert_eq!((&fork["persona"], &fork["turn_count"]), (&json!("sage"), &json!(1)));
-    let count = |repo: &Repo| {
-        repo.database()
-            .query_row("SELECT count(*) FROM turns", [], |row| row.get::<_, i64>(0))
-            .expect("a count")
-    };
+    let count = |repo: &Repo| repo.sql().number("SELECT count(*) FROM turns");
     assert_eq!(count(&repo), 2, "nothing was copied");
     say(&repo, "side", &["three"]);
     assert_eq!(
@@ -216,9 +210,7 @@ fn an_archived_session_is_readable_and_hidden_until_a_new_message() {
     repo.ok(["session", "archive", "talk"]);
     say(&repo, "talk", &["two"]);
     assert_eq!(session(&repo, "talk")["status"], "active");
-    repo.database()
-        .execute("UPDATE sessions SET status = 'error' WHERE label = 'talk'", [])
-        .expect("a status");
+    repo.sql().execute("UPDATE sessions SET status = 'error' WHERE label = 'talk'");
     assert_eq!(
         labels(&repo.ok(["session", "list", "--archived"])),
         ["main"],
@@ -308,11 +300,11 @@ fn a_full_inbox_and_refused_delivery_are_reported() {
             && error["hint"].as_str().is_some_and(|hint| hint.contains("--withdraw")),
         "{error}"
     );
-    repo.database().execute("UPDATE sessions SET delivery = 'refuse'", []).expect("a setting");
+    repo.sql().execute("UPDATE sessions SET delivery = 'refuse'");
     assert_eq!(repo.fails(["session", "send", "talk", "x"]).1["code"], "delivery_refused");
-    repo.database().execute("UPDATE sessions SET delivery = 'hold'", []).expect("a setting");
+    repo.sql().execute("UPDATE sessions SET delivery = 'hold'");
     repo.ok(["session", "new", "--label", "held"]);
-    repo.database().execute("UPDATE sessions SET delivery = 'hold'", []).expect("a setting");
+    repo.sql().execute("UPDATE sessions SET delivery = 'hold'");
     let told = repo.says(["session", "send", "held", "x"]);
     assert!(
         told.contains("Messages waiting: 1"),

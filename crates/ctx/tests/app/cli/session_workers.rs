@@ -38,12 +38,8 @@ fn the_sender_waits_for_the_workers_that_it_started() {
         (&"boss".into(), &"complete".into())
     );
     let label = worker["label"].as_str().expect("a label").to_owned();
-    let database = repo.database();
-    let text = |sql: &str| {
-        database
-            .query_row(sql, [], |row| row.get::<_, String>(0))
-            .unwrap_or_else(|error| panic!("{sql}: {error}"))
-    };
+    let database = repo.sql();
+    let text = |sql: &str| database.text(sql).unwrap_or_else(|| panic!("{sql}: no row"));
     assert_eq!(
         text("SELECT spawned_session_label FROM tool_calls WHERE name = 'dispatch_to_agent'"),
         label
@@ -70,7 +66,7 @@ fn a_session_can_have_a_fork_an_alias_and_workers_at_the_same_time() {
     repo.ok(["session", "new", "--label", "boss"]);
     let alias = "INSERT INTO session_aliases(alias, session_label, created_at, reason) VALUES \
         ('chief', 'boss', 0, 'manual')";
-    repo.database().execute(alias, []).expect("an alias");
+    repo.sql().execute(alias);
     repo.ok(["session", "send", "chief", r#"dispatch_to_agent {"task": "hello"}"#]);
     repo.ok(["session", "fork", "chief", "--label", "branch"]);
     repo.ok(["session", "send", "branch", "hello"]);
@@ -79,9 +75,7 @@ fn a_session_can_have_a_fork_an_alias_and_workers_at_the_same_time() {
         (&done["session"]["label"], &done["session"]["status"]),
         (&"boss".into(), &"active".into())
     );
-    let count = |sql: &str| {
-        repo.database().query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a number")
-    };
+    let count = |sql: &str| repo.sql().number(sql);
     assert_eq!(
         count(
             "SELECT COUNT(*) FROM workers WHERE parent_session_label = 'boss' AND task_status = \
@@ -105,12 +99,8 @@ fn a_promoted_identity_continues_in_the_same_session_through_an_alias() {
     repo.ok(["session", "send", "dm:chat:42", "hello"]);
     let alias = "INSERT INTO session_aliases(alias, session_label, created_at, reason) VALUES \
         ('dm:mom', 'dm:chat:42', 0, 'identity_promotion')";
-    repo.database().execute(alias, []).expect("an alias");
-    let count = || {
-        repo.database()
-            .query_row("SELECT COUNT(*) FROM sessions", [], |row| row.get::<_, i64>(0))
-            .expect("a number")
-    };
+    repo.sql().execute(alias);
+    let count = || repo.sql().number("SELECT COUNT(*) FROM sessions");
     let before = count();
     let sent = repo.ok(["session", "send", "dm:mom", "hello again"]);
     assert_eq!(
@@ -120,8 +110,5 @@ fn a_promoted_identity_continues_in_the_same_session_through_an_alias() {
     );
     assert_eq!(count(), before, "nobody was made");
     let forks = "SELECT COUNT(*) FROM sessions WHERE origin = 'fork'";
-    assert_eq!(
-        repo.database().query_row(forks, [], |row| row.get::<_, i64>(0)).expect("a number"),
-        0
-    );
+    assert_eq!(repo.sql().number(forks), 0);
 }

@@ -72,12 +72,11 @@ fn an_ambiguous_prefix_lists_the_candidates() {
             assert!(n < 100, "two of a few thousand ids begin alike");
             // Each command is a step; the library writes many of them in one process.
             crate::cli::long_task::add_notes(&repo, 200);
-            let database = repo.database();
-            let mut statement = database
-                .prepare("SELECT lower(hex(hash)) FROM steps ORDER BY id DESC LIMIT 200")
-                .expect("the steps");
-            let ids = statement.query_map([], |row| row.get::<_, String>(0)).expect("their ids");
-            ids.map(|id| id.expect("an id")).find_map(|id| {
+            let database = repo.sql();
+            let hash = database.hex("hash");
+            let ids =
+                database.rows(&format!("SELECT {hash} FROM steps ORDER BY id DESC LIMIT 200"));
+            ids.concat().into_iter().find_map(|id| {
                 beginnings.insert(id[..4].to_owned(), id.clone()).map(|twin| (twin, id))
             })
         })

@@ -18,11 +18,10 @@ pub(crate) fn left_for(ms: i64) -> Repo {
 
 /// Moves the last activity of the open task back by this time.
 pub(crate) fn touch(repo: &Repo, ms: i64) {
-    let changed = repo.database().execute(
-        "UPDATE tasks SET last_activity_at = last_activity_at - ?1 WHERE ended_at IS NULL",
-        [ms],
-    );
-    assert_eq!(changed.expect("the table of tasks"), 1);
+    let changed = repo.sql().execute(&format!(
+        "UPDATE tasks SET last_activity_at = last_activity_at - {ms} WHERE ended_at IS NULL"
+    ));
+    assert_eq!(changed, 1);
 }
 
 /// A task that is as stale as limits of 1 ms make it.

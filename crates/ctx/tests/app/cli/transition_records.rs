@@ -128,11 +128,7 @@ fn stage_refers_to_the_newest_step_and_head_to_the_newest_commit() {
     // R37, R50, R51
     let repo = tour();
     let target = |name: &str| -> Option<String> {
-        repo.database()
-            .query_row("SELECT target FROM refs WHERE name LIKE ?1 || ':%'", [name], |row| {
-                row.get(0)
-            })
-            .ok()
+        repo.sql().text(&format!("SELECT target FROM refs WHERE name LIKE '{name}:%'"))
     };
     assert_eq!(target("STAGE").as_deref(), repo.task()["head"].as_str());
     assert_eq!(target("HEAD"), None);

@@ -7,6 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::harness::repo::Repo;
+use crate::harness::test_store::skipped_on_postgres;
 
 /// A small file system, unmounted when it is dropped.
 struct Disk {
@@ -64,6 +65,9 @@ fn settled(status: &mut Value) -> &Value {
 
 #[test]
 fn a_full_disk_refuses_and_loses_nothing() {
+    if skipped_on_postgres("the server has the disk") {
+        return;
+    }
     let Some(disk) = Disk::new("size=4m") else { return };
     let repo = Repo::at(disk.path());
     repo.ok(["stage", "start", "Add retry logic"]);
@@ -114,6 +118,9 @@ fn a_full_disk_refuses_and_loses_nothing() {
 #[test]
 fn a_full_disk_can_still_be_read() {
     // To free space, a user must be able to read the store first.
+    if skipped_on_postgres("the server has the disk") {
+        return;
+    }
     let Some(disk) = Disk::new("size=4m") else { return };
     let repo = Repo::at(disk.path());
     repo.ok(["stage", "start", "First"]);
@@ -128,6 +135,9 @@ fn a_full_disk_can_still_be_read() {
 
 #[test]
 fn init_and_backup_fail_on_a_full_disk() {
+    if skipped_on_postgres("the server has the disk") {
+        return;
+    }
     let Some(disk) = Disk::new("size=1m") else { return };
     let repo = Repo::working_on("Add retry logic");
     disk.fill();
@@ -153,6 +163,9 @@ fn init_and_backup_fail_on_a_full_disk() {
 
 #[test]
 fn a_read_only_disk_is_read_and_not_written() {
+    if skipped_on_postgres("the server has the disk") {
+        return;
+    }
     let Some(disk) = Disk::new("size=4m") else { return };
     let repo = Repo::at(disk.path());
     repo.ok(["stage", "start", "First"]);
@@ -173,6 +186,9 @@ fn a_read_only_disk_is_read_and_not_written() {
 
 #[test]
 fn a_directory_without_write_permission_is_reported() {
+    if skipped_on_postgres("the server has the disk") {
+        return;
+    }
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let repo = Repo::working_on("Add retry logic");
     if fs::metadata(repo.dir()).expect("the project").uid() == 0 {

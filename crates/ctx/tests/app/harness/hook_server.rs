@@ -12,6 +12,7 @@ use ctx_engine::{Engine, NewMessage, NewSession, Options};
 use ring::hmac;
 use serde_json::Value;
 
+use super::test_store::location;
 use super::wait_for;
 
 pub(crate) const SECRET: &str = "a secret of the tests";
@@ -190,7 +191,8 @@ pub(crate) fn message_from(home: &Path, channel: &str, sender: &str, session: &s
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        let engine = Engine::open(&home.join("data"), Options::default()).expect("a store");
+        let engine =
+            Engine::open(&location(home, &home.join("data")), Options::default()).expect("a store");
         if engine.sessions().get(session).await.is_err() {
             let new = NewSession { label: Some(session.to_owned()), ..NewSession::default() };
             engine.sessions().create(new, None, None).await.expect("a session");

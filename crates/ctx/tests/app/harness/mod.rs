@@ -11,6 +11,7 @@
 //! | `hook_server` | a receiver of webhooks that checks signatures |
 //! | `agent_server` | a `ctx serve` with scripted ACP agents |
 //! | `postgres_server` | a PostgreSQL server of the test process |
+//! | `test_store` | the database of a test, and its rows |
 //! | `seed` | random numbers that can be drawn again |
 //! | `strace` | system calls of a verb, and faults injected into them |
 //!
@@ -29,6 +30,7 @@ pub(crate) mod repo;
 pub(crate) mod seed;
 pub(crate) mod server;
 pub(crate) mod strace;
+pub(crate) mod test_store;
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -56,10 +58,11 @@ pub(crate) fn command(program: &str, dir: &Path, home: &Path) -> Command {
     command
 }
 
-/// The program in a directory `home` whose store is `home/data`.
+/// The program in a directory `home` whose data directory is `home/data`.
 pub(crate) fn ctx(home: &Path) -> Command {
     let mut command = command(PROGRAM, home, home);
     command.env("CTX_DATA", home.join("data"));
+    test_store::set_store(&mut command, home);
     command
 }
 

@@ -6,9 +6,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 
+use ctx_engine::Location;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::test_store::{self, Sql, on_postgres};
 use super::{PROGRAM, command, seed, wait_until};
 
 /// A configuration whose only agent cannot be run.
@@ -27,6 +29,10 @@ impl Repo {
     pub(crate) fn new() -> Self {
         let repo = Self::bare();
         repo.ok(["init"]);
+        if on_postgres() {
+            // Without a store of its own, a project is found by its configuration.
+            repo.configure("");
+        }
         repo
     }
 
@@ -89,18 +95,30 @@ impl Repo {
     /// Writes a file of the project.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.dir.join(name);
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("its directory");
         std::fs::write(&path, content).expect("a file of the project");
         path
     }
 
     /// Writes `ctx.toml`.
     pub(crate) fn configure(&self, text: impl AsRef<[u8]>) {
+        std::fs::create_dir_all(self.data()).expect("the data directory");
         std::fs::write(self.data().join("ctx.toml"), text).expect("a configuration");
     }
 
-    /// The database, for looking at what is really there.
+    /// The database in the store's directory, for looking at what is really there.
     pub(crate) fn database(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.data().join("ctx.db")).expect("the database")
+    }
+
+    /// The rows of the store, in every database.
+    pub(crate) fn sql(&self) -> Sql {
+        Sql::open(&self.dir, &self.data())
+    }
+
+    /// Where the store is.
+    pub(crate) fn location(&self) -> Location {
+        test_store::location(&self.dir, &self.data())
     }
 
     /// The program in the project's directory.
@@ -118,6 +136,7 @@ impl Repo {
         let home = self.root.path().join("home");
         let mut command = command(program, &self.dir, &home);
         command.env("XDG_DATA_HOME", home.join("data"));
+        test_store::set_store(&mut command, &self.dir);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -127,7 +146,14 @@ impl Repo {
     pub(crate) fn copy(&self) -> Self {
         let copy = Self::bare();
         copy_dir(&self.dir, &copy.dir);
+        test_store::copy_database(&self.dir, &copy.dir);
         copy
+    }
+}
+
+impl Drop for Repo {
+    fn drop(&mut self) {
+        test_store::drop_database(&self.dir);
     }
 }
 

@@ -2,22 +2,57 @@
 
 use std::io::{BufRead, BufReader};
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ctx_engine::{Location, Options};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::client::Client;
+use super::test_store::{self, Sql};
 use super::{ctx, wait_until};
 
-/// A directory that a server and its successors share; its store is in `data`.
-pub(crate) type Home = Arc<TempDir>;
+/// A directory that a server and its successors share.
+pub(crate) type Home = Arc<HomeDir>;
+
+/// A directory whose data directory is `data`. It is deleted with its store.
+pub(crate) struct HomeDir(TempDir);
+
+impl HomeDir {
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn data(&self) -> PathBuf {
+        self.path().join("data")
+    }
+
+    /// Where the store is.
+    pub(crate) fn location(&self) -> Location {
+        test_store::location(self.path(), &self.data())
+    }
+
+    pub(crate) fn has_store(&self) -> bool {
+        ctx_engine::Engine::open(&self.location(), Options::default()).is_ok()
+    }
+
+    /// The rows of the store.
+    pub(crate) fn sql(&self) -> Sql {
+        Sql::open(self.path(), &self.data())
+    }
+}
+
+impl Drop for HomeDir {
+    fn drop(&mut self) {
+        test_store::drop_database(self.path());
+    }
+}
 
 pub(crate) fn home() -> Home {
-    Arc::new(tempfile::tempdir().expect("a temporary directory"))
+    Arc::new(HomeDir(tempfile::tempdir().expect("a temporary directory")))
 }
 
 /// A home directory with a `ctx.toml`.

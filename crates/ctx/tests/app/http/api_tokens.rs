@@ -174,6 +174,7 @@ fn a_token_is_shown_once_and_never_stored_in_clear() {
     for file in std::fs::read_dir(place.server.dir.path().join("data")).expect("the store") {
         everything.extend(std::fs::read(file.expect("a file").path()).unwrap_or_default());
     }
+    everything.extend(place.server.dir.sql().content().into_iter().flat_map(|(_, bytes)| bytes));
     for token in [&place.read, &place.write, &place.admin] {
         // Without the prefix that all tokens share.
         let digits = &token["token"].as_str().expect("a token").as_bytes()[4..];

@@ -2,13 +2,12 @@
 
 use std::sync::Barrier;
 
-use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::harness::agent_server::AgentServer;
 use crate::harness::client::{Client, Response};
 use crate::harness::server::{Server, configured_home, home, log_to, write_policies};
-use crate::harness::{TIMEOUT, ctx, verify, wait_until};
+use crate::harness::{ctx, verify, wait_until};
 
 const CONFIG: &str = "[defaults]\nprovider = \"demo\"\n[providers.demo]\nkind = \"demo\"\n\
     [personas.atlas]\nsystem_prompt = \"You are Atlas.\"\n";
@@ -250,15 +249,10 @@ fn a_real_session_shadows_an_alias() {
     server.post("/api/aliases", &alias).refuses(409, "label_in_use");
     // No route makes an alias of a label in use, so the row is written here.
     let real = say(&server, &dm("irc", "dad", "first"));
-    let database = Connection::open(server.dir.path().join("data/ctx.db")).expect("the database");
-    database.busy_timeout(TIMEOUT).expect("a timeout");
-    database
-        .execute(
-            "INSERT INTO session_aliases(alias, session_label, created_at, reason)
-             VALUES ('dm:irc:dad', 'notes', 0, 'manual')",
-            [],
-        )
-        .expect("an alias");
+    server.dir.sql().execute(
+        "INSERT INTO session_aliases(alias, session_label, created_at, reason)
+         VALUES ('dm:irc:dad', 'notes', 0, 'manual')",
+    );
     assert_eq!(say(&server, &dm("irc", "dad", "second"))["session"], real["session"]);
     assert_eq!(server.read("/api/sessions/dm:irc:dad")["id"], real["session"]);
 }
@@ -460,7 +454,7 @@ fn a_wrong_policy_file_stops_the_server_at_its_start() {
     for part in ["policies.yaml, line 4, policy `known-dm`", "unknown variable `{delivery.foo}`"] {
         assert!(error.contains(part), "{part} in {error}");
     }
-    assert!(!home.path().join("data/ctx.db").exists(), "a failed start leaves no store behind");
+    assert!(!home.has_store(), "a failed start leaves no store behind");
 }
 
 #[test]

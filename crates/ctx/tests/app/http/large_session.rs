@@ -23,11 +23,10 @@ const UNREAD_BYTES: u64 = 1 << 20;
 /// A store with the session `large`.
 fn large() -> Home {
     let home = home();
-    let dir = home.path().join("data");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        Engine::init(&dir, "demo").expect("a store");
-        let engine = Engine::open(&dir, Options::default()).expect("an engine");
+        Engine::init(&home.location(), "demo").expect("a store");
+        let engine = Engine::open(&home.location(), Options::default()).expect("an engine");
         engine.sessions().create_idle("large", Origin::Api).await.expect("a session");
         let text = "word ".repeat(TURN_BYTES / 5);
         let mut head = None;

@@ -1,11 +1,10 @@
 //! Messages over HTTP: which provider answers, pages in both orders, statuses, a failing
 //! transaction.
 
-use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::harness::server::{Server, home, log_to};
-use crate::harness::{TIMEOUT, wait_until};
+use crate::harness::wait_until;
 
 /// Sends a message and waits until it is answered.
 fn say(server: &Server, session: &str, body: &Value) -> Value {
@@ -51,12 +50,6 @@ fn ids(messages: &[Value]) -> Vec<String> {
 
 fn words(message: &Value) -> &str {
     message["content"][0]["text"].as_str().unwrap_or_default()
-}
-
-fn database(server: &Server) -> Connection {
-    let database = Connection::open(server.dir.path().join("data/ctx.db")).expect("the database");
-    database.busy_timeout(TIMEOUT).expect("a timeout");
-    database
 }
 
 #[test]
@@ -198,12 +191,12 @@ fn archived_and_damaged_sessions_are_hidden_readable_and_have_a_status() {
         server.session(label);
         say(&server, label, &json!({"text": "long 1"}));
     }
-    let database = database(&server);
+    let database = server.dir.sql();
     for (label, status) in [("s", "archived"), ("e", "error")] {
         assert_eq!(
-            database
-                .execute("UPDATE sessions SET status = ?2 WHERE label = ?1", [label, status])
-                .expect("changed"),
+            database.execute(&format!(
+                "UPDATE sessions SET status = '{status}' WHERE label = '{label}'"
+            )),
             1
         );
     }
@@ -252,9 +245,8 @@ fn a_turn_that_cannot_be_stored_changes_nothing_until_it_can() {
     let server = Server::spawn(dir, "127.0.0.1:0", |command| log_to(command, &log));
     server.session("s");
     say(&server, "s", &json!({"text": "long 1"}));
-    let database = database(&server);
-    let number =
-        |sql: &str| -> i64 { database.query_row(sql, [], |row| row.get(0)).expect("a number") };
+    let database = server.dir.sql();
+    let number = |sql: &str| database.number(sql);
     let count = |table: &str| number(&format!("SELECT count(*) FROM {table}"));
     let body_bytes = || number("SELECT sum(length(data)) FROM bodies");
     let look = || {
@@ -270,9 +262,7 @@ fn a_turn_that_cannot_be_stored_changes_nothing_until_it_can() {
         )
     };
     let before = look();
-    let broken = "CREATE TRIGGER broken BEFORE INSERT ON session_history BEGIN SELECT \
-        RAISE(ABORT, 'the trigger says no'); END";
-    database.execute_batch(broken).expect("a trigger");
+    database.refuse_inserts("session_history", "the trigger says no");
     let sent = server.post("/api/sessions/s/messages", &json!({"text": "slow 5"})).is(202);
     wait_until("it speaks", || {
         let (messages, _) = read(&server, "order=desc&limit=1");
@@ -289,7 +279,7 @@ fn a_turn_that_cannot_be_stored_changes_nothing_until_it_can() {
         "nothing of it is there"
     );
     assert_eq!(server.get("/api/sessions/s").is(200)["state"], "running", "it is not over");
-    database.execute_batch("DROP TRIGGER broken").expect("mended");
+    database.accept_inserts("session_history");
     wait_until("it is committed", || server.get("/api/sessions/s").is(200)["state"] == "idle");
     let after = look();
     assert_eq!((after.1, after.3, after.4), (json!(2), before.3 + 1, before.4 + 1), "once");

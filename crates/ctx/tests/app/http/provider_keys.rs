@@ -117,7 +117,8 @@ fn no_key_is_stored_logged_or_returned() {
     );
     assert_silent("the log", &log);
     let mut seen = 0;
-    for (name, bytes) in files(&home.path().join("data")) {
+    let database = home.sql().content();
+    for (name, bytes) in files(&home.path().join("data")).into_iter().chain(database) {
         assert_silent(&name, &bytes);
         seen += bytes.windows(5).filter(|window| window == b"[key]").count();
     }

@@ -25,11 +25,8 @@ fn ticks(server: &Server) -> (BTreeSet<String>, usize) {
     let (messages, inbox) = server.everything("system:beat");
     let is_tick = |message: &&Value| message["source"] == "timer";
     let count = messages.iter().filter(is_tick).count() + inbox.len();
-    let db = rusqlite::Connection::open(server.dir.path().join("data/ctx.db")).expect("a store");
     let sql = "SELECT key FROM idempotency WHERE key LIKE 'schedule beat %'";
-    let mut rows = db.prepare(sql).expect("a query");
-    let keys = rows.query_map([], |row| row.get(0)).expect("keys");
-    (keys.map(|key| key.expect("a key")).collect(), count)
+    (server.dir.sql().rows(sql).concat().into_iter().collect(), count)
 }
 
 fn wait_for_ticks(server: &Server, count: usize) {

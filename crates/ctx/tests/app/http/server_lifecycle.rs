@@ -13,10 +13,10 @@ use crate::harness::{ctx, wait_until};
 #[test]
 fn the_server_announces_its_address_and_creates_its_store() {
     let server = Server::start();
-    assert!(server.dir.path().join("data/ctx.db").exists());
+    assert!(server.dir.has_store());
     assert_eq!(
         server.announced["data"],
-        json!(server.dir.path().join("data").canonicalize().expect("a directory"))
+        json!(server.dir.path().canonicalize().expect("a directory").join("data"))
     );
     assert_eq!(server.announced["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(server.get("/healthz").is(200)["status"], "ok");
@@ -35,14 +35,15 @@ fn without_json_the_server_prints_lines() {
         .expect("ctx serve");
     let lines: Vec<String> = BufReader::new(child.stdout.take().expect("stdout"))
         .lines()
-        .take(3)
+        .take(4)
         .map(|line| line.expect("a line"))
         .collect();
     child.kill().expect("kill");
     child.wait().expect("its end");
     assert!(lines[0].starts_with("Listening on http://127.0.0.1:"), "{lines:?}");
     assert!(lines[1].starts_with("Data directory: /"), "{lines:?}");
-    assert!(lines[2].starts_with("Default provider: "), "{lines:?}");
+    assert!(lines[2].starts_with("Store: "), "{lines:?}");
+    assert!(lines[3].starts_with("Default provider: "), "{lines:?}");
 }
 
 #[test]
