@@ -62,7 +62,7 @@ impl AgentServer {
         self.server.take().expect("it runs").kill();
     }
 
-    /// Ends the server with SIGTERM; its exit code.
+    /// Ends the server with SIGINT; its exit code.
     pub(crate) fn end_server(&mut self) -> Option<i32> {
         self.server.take().expect("it runs").end().0
     }
@@ -71,6 +71,11 @@ impl AgentServer {
         let server = Server::in_dir(self.dir.clone());
         self.client = server.client();
         self.server = Some(server);
+    }
+
+    /// The home directory of the server, for another one on the same store.
+    pub(crate) fn home_dir(&self) -> Home {
+        self.dir.clone()
     }
 
     /// The home directory of the server.

@@ -17,6 +17,7 @@ mod inbound;
 mod large_session;
 mod messages;
 mod model_switch;
+mod nodes;
 mod openapi;
 mod outbox;
 mod provider_keys;
