@@ -9,6 +9,7 @@ mod connecting;
 mod feed_order;
 mod lost_connections;
 mod pooler;
+#[allow(dead_code, reason = "the chaos test of the program uses the rest of it")]
 mod proxy;
 mod round_trips;
 mod schema_versions;
