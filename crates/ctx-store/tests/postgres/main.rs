@@ -10,6 +10,7 @@ mod feed_order;
 mod lost_connections;
 mod notices;
 mod pooler;
+#[allow(dead_code, reason = "the chaos test of the program uses the rest of it")]
 mod proxy;
 mod round_trips;
 mod schema_versions;

@@ -1,9 +1,10 @@
-//! A proxy in front of the server that counts round trips and cuts connections.
+//! A proxy in front of the server that counts round trips, cuts connections and pauses. This file
+//! needs nothing but the standard library, so that the tests of the program can include it.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 /// What happens to a message at which a connection is cut.
@@ -22,6 +23,18 @@ struct Shared {
     trips: AtomicU64,
     /// How the next connection is cut that sends these bytes.
     cut: Mutex<Option<(Vec<u8>, Cut)>>,
+    /// The connections of clients, open or not, since they were cut last.
+    clients: Mutex<Vec<TcpStream>>,
+    paused: Mutex<bool>,
+    resumed: Condvar,
+}
+
+impl Shared {
+    /// Waits until the proxy is not paused.
+    fn wait(&self) {
+        let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.resumed.wait_while(paused, |paused| *paused));
+    }
 }
 
 pub(crate) struct Proxy {
@@ -37,8 +50,12 @@ impl Proxy {
         let proxy = Self { port, shared: shared.clone() };
         thread::spawn(move || {
             while let Ok((client, _)) = listener.accept() {
-                let server = TcpStream::connect(("127.0.0.1", server)).expect("the server");
-                relay(&shared, client, server);
+                // A client of a server that does not run is gone at once.
+                if let Ok(server) = TcpStream::connect(("127.0.0.1", server)) {
+                    let kept = client.try_clone().expect("a socket");
+                    shared.clients.lock().expect("no panic").push(kept);
+                    relay(&shared, client, server);
+                }
             }
         });
         proxy
@@ -52,6 +69,23 @@ impl Proxy {
     /// Whether the cut was made.
     pub(crate) fn has_cut(&self) -> bool {
         self.shared.cut.lock().expect("no panic").is_none()
+    }
+
+    /// Does not cut the next connection any more; whether the cut was made.
+    pub(crate) fn forget_cut(&self) -> bool {
+        self.shared.cut.lock().expect("no panic").take().is_none()
+    }
+
+    /// Cuts all connections; how many.
+    pub(crate) fn cut_all(&self) -> usize {
+        let clients = std::mem::take(&mut *self.shared.clients.lock().expect("no panic"));
+        clients.iter().filter(|client| client.shutdown(Shutdown::Both).is_ok()).count()
+    }
+
+    /// Stops, or continues, to pass bytes on in both directions.
+    pub(crate) fn pause(&self, paused: bool) {
+        *self.shared.paused.lock().expect("no panic") = paused;
+        self.shared.resumed.notify_all();
     }
 
     /// Number of times that the server answered.
@@ -71,6 +105,7 @@ fn relay(shared: &Arc<Shared>, client: TcpStream, server: TcpStream) {
         thread::spawn(move || {
             let mut buffer = vec![0; 1 << 16];
             while let Ok(n @ 1..) = from.read(&mut buffer) {
+                shared.wait();
                 let cut = {
                     let mut cut = shared.cut.lock().expect("no panic");
                     let here = cut.take_if(|(bytes, _)| {
@@ -95,6 +130,7 @@ fn relay(shared: &Arc<Shared>, client: TcpStream, server: TcpStream) {
         let (mut from, mut to) = (server, client);
         let mut buffer = vec![0; 1 << 16];
         while let Ok(n @ 1..) = from.read(&mut buffer) {
+            shared.wait();
             if asked.swap(false, Ordering::SeqCst) {
                 shared.trips.fetch_add(1, Ordering::SeqCst);
             }

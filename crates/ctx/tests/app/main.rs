@@ -5,10 +5,12 @@
 //! | [`cli`] | one process per verb; exit codes, output, and the database |
 //! | [`http`] | `ctx serve` over a socket, with agents and model servers |
 //! | [`crash`] | processes killed and disks failing; what the store holds afterwards |
+//! | [`chaos`] | three servers on one PostgreSQL database, and random faults |
 //! | [`harness`] | starting, asking and killing the program; used by all of them |
 //!
-//! `cargo test -p ctx --test app -- --skip crash` leaves out the crash tests.
+//! `cargo test -p ctx --test app -- --skip crash --skip chaos` leaves out the crash tests.
 
+mod chaos;
 mod cli;
 mod crash;
 mod harness;

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -103,6 +104,39 @@ impl Client {
         stream.write_all(head.as_bytes())?;
         stream.write_all(body)?;
         read_response(&mut BufReader::new(stream))
+    }
+
+    /// As [`Client::try_ask`] with a JSON body, for a server that may not answer.
+    pub(crate) fn send_within(
+        &self,
+        timeout: Duration,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> std::io::Result<Response> {
+        let mut stream = self.connect_within(timeout)?;
+        let text = body.to_string();
+        let method = if body.is_null() { "GET" } else { "POST" };
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.address);
+        head.push_str("connection: close\r\n");
+        headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
+        if !body.is_null() {
+            let length = text.len();
+            head.push_str(&format!(
+                "content-type: application/json\r\ncontent-length: {length}\r\n\r\n{text}"
+            ));
+        } else {
+            head.push_str("\r\n");
+        }
+        stream.write_all(head.as_bytes())?;
+        read_response(&mut BufReader::new(stream))
+    }
+
+    fn connect_within(&self, timeout: Duration) -> std::io::Result<TcpStream> {
+        let stream = TcpStream::connect_timeout(&self.address, timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
+        Ok(stream)
     }
 
     /// As [`Client::try_ask`], with a JSON body and more headers; no body where it is null.
@@ -229,19 +263,30 @@ impl Client {
 
     #[track_caller]
     pub(crate) fn follow_with(&self, path: &str, headers: &[(&str, &str)]) -> EventStream {
-        let mut stream = self.connect();
+        self.try_follow(TIMEOUT, path, headers).unwrap_or_else(|e| panic!("GET {path}: {e}"))
+    }
+
+    /// As [`Client::follow_with`], for a server that may not answer. The stream ends as well where
+    /// nothing arrives for this time.
+    pub(crate) fn try_follow(
+        &self,
+        timeout: Duration,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> std::io::Result<EventStream> {
+        let mut stream = self.connect_within(timeout)?;
         let mut head = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n", self.address);
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        write!(stream, "{head}\r\n").expect("a request");
+        write!(stream, "{head}\r\n")?;
         let mut stream = BufReader::new(stream);
-        let (status, headers) = read_head(&mut stream).expect("the head of a response");
-        assert_eq!(status, 200, "GET {path}");
+        let (status, headers) = read_head(&mut stream)?;
         let mut stream = EventStream { stream, headers, rest: String::new() };
-        let first = stream.block().expect("a first block at once");
-        assert!(first.starts_with(':'), "a comment first: {first}");
-        stream
+        match (status, stream.block()) {
+            (200, Some(first)) if first.starts_with(':') => Ok(stream),
+            (status, first) => Err(std::io::Error::other(format!("status {status}: {first:?}"))),
+        }
     }
 }
 

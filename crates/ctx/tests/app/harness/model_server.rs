@@ -118,7 +118,34 @@ impl ModelServer {
         Self::serve(|_, request, counts, stream| chat(request, counts, stream))
     }
 
+    /// Chat completions in pieces, with a pause after each. The requests are not kept.
+    pub(crate) fn in_pieces(
+        pause: Duration,
+        pieces: impl Fn(&Request) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self::serve_with(false, move |_, request, counts, stream| {
+            stream.write_all(STREAM_HEAD.as_bytes())?;
+            for piece in pieces(request) {
+                counts.chunks.fetch_add(1, Ordering::Relaxed);
+                stream.write_all(chunk(&json!({"content": piece}), &Value::Null).as_bytes())?;
+                std::thread::sleep(pause);
+            }
+            let end = chunk(&json!({}), &json!("stop"));
+            stream.write_all(format!("{end}data: [DONE]\n\n").as_bytes())
+        })
+    }
+
     fn serve(
+        handle: impl Fn(usize, &Request, &Counts, &mut TcpStream) -> std::io::Result<()>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self::serve_with(true, handle)
+    }
+
+    fn serve_with(
+        keep: bool,
         handle: impl Fn(usize, &Request, &Counts, &mut TcpStream) -> std::io::Result<()>
         + Send
         + Sync
@@ -136,8 +163,10 @@ impl ModelServer {
                     let request = read_request(&stream)?;
                     let number = {
                         let mut requests = requests.lock().expect("no panic");
-                        requests.push(request.clone());
-                        requests.len() - 1
+                        if keep {
+                            requests.push(request.clone());
+                        }
+                        requests.len().saturating_sub(1)
                     };
                     handle(number, &request, &counts, &mut stream).ok()
                 });

@@ -41,7 +41,7 @@ impl Random {
         Self::from_seed(seed() ^ stream.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
-    fn from_seed(seed: u64) -> Self {
+    pub(crate) fn from_seed(seed: u64) -> Self {
         let mut random = Self(seed | 1);
         for _ in 0..8 {
             random.next();

@@ -15,7 +15,7 @@ use test_database::TestDatabase;
 
 use super::TIMEOUT;
 
-pub(crate) use test_database::{on_postgres, skipped_on_postgres};
+pub(crate) use test_database::{on_postgres, postgres_server, skipped_on_postgres};
 
 /// The database of each directory of a running test.
 static DATABASES: Mutex<BTreeMap<PathBuf, Arc<TestDatabase>>> = Mutex::new(BTreeMap::new());

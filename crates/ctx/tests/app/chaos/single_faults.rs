@@ -1,0 +1,1 @@
+//! One fault at a time: wrong passwords, too many connections, other schemas, a wrong clock.
