@@ -26,7 +26,9 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let (from, to) = (location("FROM", &args.from)?, location("TO", &args.to)?);
+    let password = context.config()?.store_password()?;
+    let from = location("FROM", &args.from, password.clone())?;
+    let to = location("TO", &args.to, password)?;
     if is_same_store(&from, &to) {
         let message = format!("cannot copy {from}: FROM and TO are the same store");
         return Err(Problem::wrong_use("same_store", message)
@@ -47,14 +49,15 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     }
 }
 
-fn location(name: &str, text: &str) -> Result<Location, Problem> {
+fn location(name: &str, text: &str, password: Option<String>) -> Result<Location, Problem> {
     match (Location::parse(text), text.split_once("://")) {
         (Location::Directory(_), Some((scheme, _))) => Err(Problem::wrong_use(
             "bad_location",
             format!("invalid {name}: a store is not kept at a URL that begins with {scheme}://"),
         )
         .hint("give a directory, or a URL such as postgres://USER@HOST/DATABASE")),
-        (location, _) => Ok(location),
+        (Location::Server(server), _) => Ok(Location::Server(server.with_password(password))),
+        (directory, _) => Ok(directory),
     }
 }
 
