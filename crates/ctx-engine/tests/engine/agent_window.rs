@@ -56,7 +56,7 @@ fn bench(window: u64, commands: Option<Vec<Value>>) -> (Harness, Arc<AsAgent>) {
     );
     let mut providers = Providers::only("main", main.clone());
     providers.all.insert("agent".to_owned(), agent.clone());
-    let engine = Engine::open(&store.location(), ctx_engine::Options::default())
+    let engine = Engine::open(store.location(), ctx_engine::Options::default())
         .expect("a store")
         .with_providers(providers, short_timeouts());
     (Harness::on(store, engine, main), agent)

@@ -214,7 +214,7 @@ async fn a_configured_summary_model_writes_the_summaries() {
     providers.all.insert("cheap".to_owned(), cheap.clone());
     providers.summariser =
         Some(Summariser { provider: "cheap".to_owned(), model: Some("small".to_owned()) });
-    let engine = Engine::open(&store.location(), ctx_engine::Options::default())
+    let engine = Engine::open(store.location(), ctx_engine::Options::default())
         .expect("a store")
         .with_providers(providers, short_timeouts());
     let bench = Harness::on(store, engine, main);

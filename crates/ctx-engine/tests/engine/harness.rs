@@ -45,7 +45,7 @@ impl TestStore {
     pub(crate) fn new() -> Self {
         let dir = TempDir::new().expect("a directory");
         let store = Self { dir, database: TestDatabase::chosen() };
-        Engine::init(&store.location(), "demo").expect("a store");
+        Engine::init(store.location(), "demo").expect("a store");
         store
     }
 
@@ -107,7 +107,7 @@ pub(crate) fn open(store: &TestStore, provider: &Arc<Scripted>, settings: Settin
         "atlas".to_owned(),
         ctx_engine::Persona { system_prompt: "You are Atlas.".to_owned() },
     );
-    Engine::open(&store.location(), options)
+    Engine::open(store.location(), options)
         .expect("a store")
         .with_settings(settings)
         .with_providers(providers, short_timeouts())

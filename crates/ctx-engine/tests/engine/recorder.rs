@@ -272,7 +272,7 @@ async fn messages_from_many_writers_at_once_all_arrive() {
     let desk = Harness::at_noon();
     desk.recorder().await.start("Add retry logic").await.expect("started");
     let engine = Engine::open(
-        &desk.store.location(),
+        desk.store.location(),
         Options { indexing: Indexing::Background, ..Options::default() },
     )
     .expect("an engine");

@@ -160,6 +160,14 @@ impl Server {
         self.run("pg_dump", &[database], None)
     }
 
+    /// The program `psql` with a connection to a database.
+    pub(crate) fn psql(&self, database: &str) -> Command {
+        let mut command = Command::new(self.bin.join("psql"));
+        command.args(["-X", "-h", "127.0.0.1", "-U", "ctx", "-p", &self.port.to_string()]);
+        command.args(["-d", database]).env("PGPASSWORD", PASSWORD);
+        command
+    }
+
     /// Runs a program of PostgreSQL, and returns what it prints.
     fn run(&self, program: &str, args: &[&str], input: Option<&str>) -> String {
         let done = self.try_run(program, args, input);

@@ -91,7 +91,7 @@ fn a_page_of_the_maximum_size_has_a_cursor() {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let engine = Engine::open(&repo.location(), Options::default()).expect("the store");
+        let engine = Engine::open(repo.location(), Options::default()).expect("the store");
         let mut work = engine.tasks().recorder("main").await.expect("the session");
         for n in 0..1001 {
             work.start(&format!("task {n}")).await.expect("nothing is open");

@@ -15,7 +15,7 @@ pub(crate) fn add_notes(repo: &Repo, count: usize) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let engine = Engine::open(&repo.location(), Options::default()).expect("the store");
+        let engine = Engine::open(repo.location(), Options::default()).expect("the store");
         let mut work = engine.tasks().existing_recorder("main");
         // Consecutive entries of one kind share a step, so notes and plans alternate. One flush is
         // one transaction.

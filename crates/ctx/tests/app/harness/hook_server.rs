@@ -192,7 +192,7 @@ pub(crate) fn message_from(home: &Path, channel: &str, sender: &str, session: &s
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let engine =
-            Engine::open(&location(home, &home.join("data")), Options::default()).expect("a store");
+            Engine::open(location(home, &home.join("data")), Options::default()).expect("a store");
         if engine.sessions().get(session).await.is_err() {
             let new = NewSession { label: Some(session.to_owned()), ..NewSession::default() };
             engine.sessions().create(new, None, None).await.expect("a session");

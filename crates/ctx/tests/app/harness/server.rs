@@ -36,7 +36,7 @@ impl HomeDir {
     }
 
     pub(crate) fn has_store(&self) -> bool {
-        ctx_engine::Engine::open(&self.location(), Options::default()).is_ok()
+        ctx_engine::Engine::open(self.location(), Options::default()).is_ok()
     }
 
     /// The rows of the store.

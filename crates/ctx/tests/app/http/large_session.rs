@@ -25,8 +25,8 @@ fn large() -> Home {
     let home = home();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        Engine::init(&home.location(), "demo").expect("a store");
-        let engine = Engine::open(&home.location(), Options::default()).expect("an engine");
+        Engine::init(home.location(), "demo").expect("a store");
+        let engine = Engine::open(home.location(), Options::default()).expect("an engine");
         engine.sessions().create_idle("large", Origin::Api).await.expect("a session");
         let text = "word ".repeat(TURN_BYTES / 5);
         let mut head = None;
