@@ -178,13 +178,19 @@ impl Engine {
         self.clock.now()
     }
 
+    /// A new id. Its time is that of this engine's clock.
+    pub(crate) fn new_id(&self) -> Ulid {
+        let at = u64::try_from(self.now().0).unwrap_or(0);
+        Ulid::from_parts(at, Ulid::new().random())
+    }
+
     /// The project of new sessions.
     pub fn project(&self) -> &str {
         &self.project
     }
 
     pub(crate) fn invocation(&self) -> Invocation {
-        Invocation { now: self.now(), ids: IdGenerator::new(Ulid::new()) }
+        Invocation { now: self.now(), ids: IdGenerator::new(self.new_id()) }
     }
 
     /// Executes a rule in one transaction on a session that must exist.

@@ -5,7 +5,6 @@ use ctx_core::id::EntityId;
 use ctx_core::identity::{Address, Entity, EntityKind, Identity, check_field};
 use ctx_core::refusal::Refusal;
 use ctx_store::PAGE_MAX;
-use ulid::Ulid;
 
 use crate::engine::{Engine, Error, target};
 use crate::sessions::Info;
@@ -57,7 +56,7 @@ impl Entities<'_> {
     pub async fn create(self, new: NewEntity) -> Result<Entity, Error> {
         check(&new)?;
         let entity = Entity {
-            id: EntityId(Ulid::new()),
+            id: EntityId(self.engine.new_id()),
             kind: new.kind,
             name: new.name,
             relationship: new.relationship,

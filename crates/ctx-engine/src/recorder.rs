@@ -20,7 +20,6 @@ use ctx_core::task::{State, Task};
 use ctx_core::text_limits::{TEXT_MAX_BYTES, check};
 use ctx_core::time::Span;
 use ctx_store::{StoredStep, Target};
-use ulid::Ulid;
 
 use crate::engine::{Engine, Error};
 
@@ -113,7 +112,7 @@ impl Recorder {
 
     /// Records a note, a sentence of the narrative.
     pub fn observe_note(&mut self, text: impl Into<String>) {
-        self.pending.push(Entry::Note { id: NoteId(Ulid::new()), text: text.into() });
+        self.pending.push(Entry::Note { id: NoteId(self.engine.new_id()), text: text.into() });
     }
 
     /// Records the agent's plan.

@@ -15,7 +15,6 @@ use ctx_core::object::{Kind, Named};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::Session;
 use ctx_store::{Error as StoreError, Target};
-use ulid::Ulid;
 
 use crate::engine::{Engine, Error};
 
@@ -166,7 +165,7 @@ impl Engine {
             let Some(view) =
                 self.store().view(&Target::Label(label.clone()), Needs::NOTHING).await?
             else {
-                let id = if id_is_free { bundle.session } else { SessionId(Ulid::new()) };
+                let id = if id_is_free { bundle.session } else { SessionId(self.new_id()) };
                 return self.make_imported(import, id, label, dir, objects).await;
             };
             if let Some(skip) = self.new_turns(&view.session, import).await? {

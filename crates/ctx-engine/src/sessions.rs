@@ -13,7 +13,6 @@ use ctx_core::suspension::Suspension;
 use ctx_core::task::Task;
 use ctx_store::{HeadMove, Hidden, SessionQuery, Target, TreeTurn};
 use tokio::time::Instant;
-use ulid::Ulid;
 
 use crate::engine::{Engine, Error, target};
 
@@ -98,7 +97,7 @@ impl Sessions<'_> {
     pub async fn create_idle(self, label: &str, origin: Origin) -> Result<SessionId, Error> {
         let invocation = self.engine.invocation();
         let new = session::New::idle(
-            SessionId(Ulid::new()),
+            SessionId(self.engine.new_id()),
             label.to_owned(),
             self.engine.project().to_string(),
             origin,

@@ -15,7 +15,6 @@ use ctx_store::{Executed, Once, OnceKey, Target, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use ulid::Ulid;
 
 use crate::engine::{Engine, Error, target};
 use crate::messages::Messages;
@@ -266,7 +265,7 @@ impl Engine {
     pub(crate) fn new_session(&self, new: NewSession) -> Result<session::New, Error> {
         let origin = new.origin.unwrap_or(Origin::Api);
         self.shared().known(new.provider_id.as_deref(), new.persona.as_deref())?;
-        let id = SessionId(Ulid::new());
+        let id = SessionId(self.new_id());
         let label = new.label.unwrap_or_else(|| decide::default_label(origin, id));
         let project = new.project.unwrap_or_else(|| self.project().to_owned());
         let idle = session::New::idle(id, label, project, origin, self.now());
@@ -294,7 +293,7 @@ impl Engine {
             ClassifyMode::Deferred
         };
         let submit = Submit {
-            message_id: MessageId(Ulid::new()),
+            message_id: MessageId(self.new_id()),
             content: message.content,
             mode: message.mode,
             source: message.source,

@@ -2,7 +2,6 @@
 
 use ctx_core::id::TokenId;
 use ctx_core::token::{SECRET_BYTES, Scope, Token, digest, secret};
-use ulid::Ulid;
 
 use crate::engine::{Engine, Error};
 
@@ -50,7 +49,7 @@ impl Tokens<'_> {
     /// Fails if the name is not valid, there are too many tokens, or no random numbers are
     /// available.
     pub async fn create(self, scope: Scope, name: Option<String>) -> Result<NewToken, Error> {
-        let token = Token::new(TokenId(Ulid::new()), name, scope, self.engine.now())?;
+        let token = Token::new(TokenId(self.engine.new_id()), name, scope, self.engine.now())?;
         let mut bytes = [0; SECRET_BYTES];
         getrandom::fill(&mut bytes).map_err(|e| {
             ctx_store::Error::Unavailable(format!("no random numbers available: {e}"))

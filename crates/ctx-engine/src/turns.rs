@@ -7,7 +7,6 @@ use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
 use ctx_core::turn::{About, Ready, is_with_ctx_only};
 use ctx_store::{StoredTurn, Target, TurnQuery};
-use ulid::Ulid;
 
 use crate::engine::{Engine, Error, target};
 use crate::message_pages::{Order, PAGE_MAX_BYTES};
@@ -219,8 +218,8 @@ impl Sessions<'_> {
             None => self.head(session).await?,
         };
         let fork = Fork {
-            id: SessionId(Ulid::new()),
-            label: branch.label.unwrap_or_else(|| format!("fork-{}", Ulid::new())),
+            id: SessionId(self.engine.new_id()),
+            label: branch.label.unwrap_or_else(|| format!("fork-{}", self.engine.new_id())),
             turn,
             title: branch.title,
             working_dir: branch.working_dir,

@@ -14,7 +14,6 @@ use ctx_core::worker::{DEPTH_MAX, End, ReportContent, WorkerState, last_text, re
 use ctx_store::{SessionQuery, Target};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use ulid::Ulid;
 
 use crate::context::messages_of;
 use crate::engine::{Engine, Error};
@@ -238,7 +237,7 @@ impl Engine {
     ) -> Result<(), Error> {
         self.ensure_lease().await?;
         let (run_host, settings) = (self.shared().run_host.clone(), self.settings().clone());
-        let message = MessageId(Ulid::new());
+        let message = MessageId(self.new_id());
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::collect_reports(view, &reports, message, &run_host, &settings, invocation)
         };

@@ -14,7 +14,6 @@ use ctx_core::refusal::Refusal;
 use ctx_core::run::{Phase, Run, TaskEffect};
 use ctx_core::session::Session;
 use ctx_store::StoredTurn;
-use ulid::Ulid;
 
 use super::request_size::window;
 use super::token_count;
@@ -84,7 +83,7 @@ impl Contexts<'_> {
         let about = self.engine.about(&session, None);
         let now = self.engine.now();
         let run = Run {
-            id: RunId(Ulid::new()),
+            id: RunId(self.engine.new_id()),
             fence: session.fence,
             phase: Phase::Processing,
             provider_id: session

@@ -10,7 +10,6 @@ use ctx_core::run::Phase;
 use ctx_core::step;
 use ctx_core::stored_content::Content;
 use tokio::time::Instant;
-use ulid::Ulid;
 
 use super::{Runner, UnshownText};
 use crate::provider::Delta;
@@ -22,7 +21,7 @@ impl Runner<'_> {
     pub(crate) fn begin_message(&mut self, role: Role, source: Option<Source>) -> MessageId {
         match self.message {
             Some((id, open)) if open == role => id,
-            _ => self.open_message(MessageId(Ulid::new()), role, source),
+            _ => self.open_message(MessageId(self.engine.new_id()), role, source),
         }
     }
 
@@ -171,7 +170,7 @@ impl Runner<'_> {
         let name = self.draft.tool_name(&id);
         if !states_task(name) {
             let text = step::tool_note(name, &content, is_error);
-            self.new.observed.push(step::Entry::Note { id: NoteId(Ulid::new()), text });
+            self.new.observed.push(step::Entry::Note { id: NoteId(self.engine.new_id()), text });
         }
         self.entry(Entry::ToolResult { id, content, is_error });
     }
