@@ -30,7 +30,7 @@ const IMPURE_CRATES: [&str; 22] = [
     "socket2",
     "sqlx",
     "tokio",
-    "tokio-postgres",
+    "postgres-protocol",
     "ureq",
 ];
 

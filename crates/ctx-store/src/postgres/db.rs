@@ -20,8 +20,8 @@ const FETCH_ROWS: usize = 500;
 const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 pub(super) const COMMIT: &str = "COMMIT";
 pub(super) const DRAW: &str = "SELECT nextval('row_numbers')";
-const LOCATE_BLOB: &str =
-    "SELECT id, hash FROM blobs WHERE hash >= ?1 AND hash <= ?2 ORDER BY id LIMIT ?3";
+/// Without order and limit: with them, a plan could read the table in the order of `id`.
+const LOCATE_BLOB: &str = "SELECT id, hash FROM blobs WHERE hash = ?1";
 
 /// Read access on a connection.
 pub(super) struct PgDb<'c> {
@@ -58,8 +58,7 @@ impl Query {
 
     /// The lookup of a blob that a write brings.
     pub(super) fn of_blob(id: ObjectId) -> Self {
-        let id = id.as_bytes();
-        Self::new(LOCATE_BLOB, &[Arg::Bytes(id), Arg::Bytes(id), limit_arg(1)])
+        Self::new(LOCATE_BLOB, &[Arg::Bytes(id.as_bytes())])
     }
 }
 
@@ -292,28 +291,34 @@ impl Db for PgDb<'_> {
         hash: HashQuery<'_>,
         limit: usize,
     ) -> Result<Vec<(i64, ObjectId)>, Error> {
-        let (low, high) = match hash {
-            HashQuery::Exact(id) => (*id.as_bytes(), *id.as_bytes()),
+        macro_rules! located {
+            ($condition:literal) => {
+                match table {
+                    Table::Turns => concat!("SELECT id, hash FROM turns WHERE ", $condition),
+                    Table::Steps => concat!("SELECT id, hash FROM steps WHERE ", $condition),
+                    Table::Commits => concat!("SELECT id, hash FROM commits WHERE ", $condition),
+                    Table::Blobs => concat!("SELECT id, hash FROM blobs WHERE ", $condition),
+                }
+            };
+        }
+        let query = match hash {
+            HashQuery::Exact(id) if table == Table::Blobs => Query::of_blob(id),
+            HashQuery::Exact(id) => Query::new(located!("hash = ?1"), &[Arg::Bytes(id.as_bytes())]),
             HashQuery::Prefix(digits) => match (bound(digits, b'0'), bound(digits, b'f')) {
-                (Some(low), Some(high)) => (low, high),
+                (Some(low), Some(high)) => Query::new(
+                    located!("hash >= ?1 AND hash <= ?2 ORDER BY id LIMIT ?3"),
+                    &[Arg::Bytes(&low), Arg::Bytes(&high), limit_arg(limit)],
+                ),
                 _ => return Ok(Vec::new()),
             },
         };
-        let sql = match table {
-            Table::Turns => {
-                "SELECT id, hash FROM turns WHERE hash >= ?1 AND hash <= ?2 ORDER BY id LIMIT ?3"
-            }
-            Table::Steps => {
-                "SELECT id, hash FROM steps WHERE hash >= ?1 AND hash <= ?2 ORDER BY id LIMIT ?3"
-            }
-            Table::Commits => {
-                "SELECT id, hash FROM commits WHERE hash >= ?1 AND hash <= ?2 ORDER BY id LIMIT ?3"
-            }
-            Table::Blobs => LOCATE_BLOB,
-        };
-        let query = Query::new(sql, &[Arg::Bytes(&low), Arg::Bytes(&high), limit_arg(limit)]);
         let read = |row: &values::Row| Ok((Row(row).get(0)?, Row(row).get(1)?));
-        self.rows_of(query, |rows| rows.iter().map(read).collect())
+        let found: Result<Vec<(i64, ObjectId)>, Error> =
+            self.rows_of(query, |rows| rows.iter().map(read).collect());
+        let mut found = found?;
+        found.sort_unstable_by_key(|(row, _)| *row);
+        found.truncate(limit);
+        Ok(found)
     }
 
     fn packed(&self, places: &[Place], buffer: &mut Vec<u8>) -> Result<Vec<Range<usize>>, Error> {

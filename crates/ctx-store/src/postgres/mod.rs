@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicI64;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ctx_core::id::NodeId;
@@ -60,8 +60,10 @@ use writer::{LOCKS, Limits, Writer};
 const READERS_MAX: usize = 8;
 /// How often a read is repeated after its connection was lost.
 const LOST_MAX: usize = 2;
-/// How long the indexer waits for more rows.
+/// The indexer waits until nothing was written for this long: it takes more time than the writes.
 const INDEX_DELAY: Duration = Duration::from_millis(200);
+/// How long it waits at most. A search catches up first.
+const INDEX_DELAY_MAX: Duration = Duration::from_secs(10);
 /// The advisory lock of the process that creates or migrates the schema.
 const SCHEMA_LOCK: i64 = LOCKS;
 /// One entry per schema number, in order, with the oldest schema whose programs may write after it.
@@ -222,8 +224,13 @@ fn start_indexer(shared: Weak<Shared>, wakes: Receiver<()>) -> Result<(), Error>
     let run = move || {
         let mut conn = None;
         while wakes.recv().is_ok() {
-            std::thread::sleep(INDEX_DELAY);
-            wakes.try_iter().count();
+            let until = Instant::now() + INDEX_DELAY_MAX;
+            while Instant::now() < until {
+                std::thread::sleep(INDEX_DELAY);
+                if wakes.try_iter().count() == 0 {
+                    break;
+                }
+            }
             let Some(shared) = shared.upgrade() else { return };
             // A failure is retried after the next write; a search catches up first.
             let done = match conn.take() {
@@ -360,7 +367,8 @@ impl Driver for Postgres {
              ON CONFLICT(id) DO UPDATE SET expires_at = excluded.expires_at
              RETURNING xmax = 0, (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
         const REMOVE: &str = "DELETE FROM nodes WHERE id NOT IN
-               (SELECT owner FROM sessions WHERE owner IS NOT NULL)
+               (SELECT s.owner FROM runs r JOIN sessions s ON s.row = r.session
+                WHERE r.ended_at IS NULL AND s.owner IS NOT NULL)
              AND (id = ?1 OR expires_at < (extract(epoch FROM now()) * 1000000)::bigint - ?2)";
         const EXPIRE: &str = "UPDATE nodes SET expires_at = 0 WHERE id = ?1";
         const FORGOTTEN_AFTER_MICROS: i64 = 86_400_000_000;
@@ -386,11 +394,11 @@ impl Driver for Postgres {
     }
 
     async fn dead_nodes(&self, _: Timestamp) -> Result<Vec<NodeId>, Error> {
-        const DEAD: &str = "SELECT id FROM nodes
-               WHERE expires_at < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-                 AND id IN (SELECT owner FROM sessions WHERE owner IS NOT NULL)
-             UNION SELECT owner FROM sessions
-               WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM nodes)";
+        const DEAD: &str = "WITH owners AS (
+               SELECT DISTINCT s.owner FROM runs r JOIN sessions s ON s.row = r.session
+               WHERE r.ended_at IS NULL AND s.owner IS NOT NULL)
+             SELECT owner FROM owners LEFT JOIN nodes ON id = owner WHERE id IS NULL
+               OR expires_at < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
         self.on_thread(|conn, _| {
             let name = |row: &values::Row| {
                 row.string(0).parse().map_err(|e| Error::Damaged(format!("a node's id: {e}")))

@@ -113,11 +113,12 @@ fn index_in_transaction(conn: &Conn, settled: i64) -> Result<bool, Error> {
         }
         let hashes: Vec<i64> =
             hashes.into_iter().map(|hash| i64::from(hash.cast_signed())).collect();
-        conn.query(
+        conn.push(
             "INSERT INTO words(id, tbl, hashes) VALUES (?1, ?2, ?3::int[]) ON CONFLICT DO NOTHING",
             args![*id, *table, &hashes],
         )?;
     }
+    conn.run()?;
     if rows.len() == INDEX_ROWS {
         return Ok(true);
     }

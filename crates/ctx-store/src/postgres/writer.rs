@@ -43,6 +43,10 @@ const SETTINGS: &str = "SELECT set_config('lock_timeout', ?1, ?3 <> 0),
      set_config('idle_in_transaction_session_timeout', ?2, ?3 <> 0),
      set_config('synchronous_commit', CASE current_setting('synchronous_commit')
        WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, ?3 <> 0)";
+/// Groups read by keys. Their plans are those of large tables, and are made once.
+const PLANS: &str = "SELECT set_config('plan_cache_mode', 'force_generic_plan', FALSE),
+     set_config('enable_seqscan', 'off', FALSE), set_config('enable_hashjoin', 'off', FALSE),
+     set_config('enable_mergejoin', 'off', FALSE), set_config('enable_bitmapscan', 'off', FALSE)";
 const SHARE: &str = "SELECT pg_advisory_xact_lock_shared(?1)";
 const EXCLUDE: &str = "SELECT pg_advisory_xact_lock(?1)";
 const EXCLUDE_KEYS: &str = "SELECT pg_advisory_xact_lock(key) FROM unnest(?1) AS key";
@@ -53,7 +57,7 @@ const LOCK_LABELS: &str =
 /// One row for each block of row numbers.
 const FACTS: &str = "SELECT nextval('row_numbers'), pg_current_xact_id()::text::bigint,
      pg_backend_pid(), (SELECT value FROM meta WHERE key = 'min_writer'),
-     (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM generate_series(1, ?1)";
+     (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM unnest(?1)";
 const MARK: &str = "INSERT INTO lanes(id, written, used_at) VALUES (?1, ?2, now())
      ON CONFLICT(id) DO UPDATE SET written = ?2, used_at = now()";
 
@@ -89,16 +93,22 @@ struct Begun<'c> {
     backend: i64,
 }
 
-/// How long a transaction waits for locks, and how long the server waits for its statements.
-pub(super) struct Limits(&'static str, &'static str);
+/// How a transaction waits.
+pub(super) struct Limits {
+    /// For locks.
+    lock: &'static str,
+    /// The server, for the next statement.
+    idle: &'static str,
+    reads_by_key: bool,
+}
 
 impl Limits {
     /// A group waits for locks less long than its callers. A stopped process loses its locks.
-    pub(super) const GROUP: Self = Self("5s", "3s");
-    pub(super) const MAINTENANCE: Self = Self("15s", "60s");
+    pub(super) const GROUP: Self = Self { lock: "5s", idle: "3s", reads_by_key: true };
+    pub(super) const MAINTENANCE: Self = Self { lock: "15s", idle: "60s", reads_by_key: false };
 
     fn args(&self, local: bool) -> [Arg<'static>; 3] {
-        [Arg::Text(self.0), Arg::Text(self.1), Arg::Bool(local)]
+        [Arg::Text(self.lock), Arg::Text(self.idle), Arg::Bool(local)]
     }
 }
 
@@ -154,7 +164,11 @@ impl Writer {
     fn connect(&self) -> Result<Conn, Error> {
         let conn = Conn::open(&self.shared.address)?;
         if conn.direct {
-            conn.query(SETTINGS, &self.limits.args(false))?;
+            conn.push(SETTINGS, &self.limits.args(false))?;
+            if self.limits.reads_by_key {
+                conn.push(PLANS, &[])?;
+            }
+            conn.run()?;
         }
         Ok(conn)
     }
@@ -395,8 +409,8 @@ impl Begin {
             }
         }
         let assign = push_queries(conn, self.ahead)?;
-        let blocks = 1 + (self.writes * NUMBERS_PER_WRITE) as i64 / BLOCK;
-        conn.push(FACTS, &[Arg::Int(blocks)])?;
+        let blocks = vec![0; 1 + self.writes * NUMBERS_PER_WRITE / BLOCK as usize];
+        conn.push(FACTS, &[Arg::Ints(&blocks)])?;
         let answers = conn.run()?.into_iter().map(|answer| answer.rows);
         let mut answers: Vec<_> = answers.skip(before).collect();
         let facts = answers.pop().unwrap_or_default();

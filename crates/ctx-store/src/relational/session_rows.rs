@@ -220,6 +220,7 @@ pub(crate) fn due(db: &dyn Db, due: &Due, limit: usize) -> Result<Vec<SessionId>
             db.rows(
                 "SELECT id FROM (
                    SELECT id FROM sessions WHERE owner IN LIST(?1)
+                     /*pg AND row IN (SELECT session FROM runs WHERE ended_at IS NULL)*/
                    UNION
                    SELECT s.id FROM inbox i JOIN sessions s ON s.row = i.session
                    WHERE i.state IN ('waiting', 'held') AND s.state = 'idle' AND s.delivery = 'open'

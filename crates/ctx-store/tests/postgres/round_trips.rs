@@ -25,3 +25,25 @@ async fn a_write_takes_two_round_trips() {
         assert_eq!(exchange(ms).await, 4, "a message and the end of its run");
     }
 }
+
+/// Two updates of a session's row per message: neither writes an index.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_writes_no_index_of_its_session() {
+    const MESSAGES: i64 = 50;
+    let database = Database::fresh();
+    let store = open(&database.url());
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    for ms in 1..=MESSAGES {
+        let opened = writer.open_run("hello", ms).await;
+        let (ended, body) = ended(&opened, "hi", ms);
+        writer.end_run_as(ended, body, ms).await.expect("the run is open");
+    }
+    drop((writer, store));
+    // The server counts a connection's updates when it ends.
+    let counted = "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'sessions'";
+    while database.sql(counted).parse::<i64>().expect("a number") < 2 * MESSAGES {}
+    let others = "SELECT n_tup_upd - n_tup_hot_upd FROM pg_stat_user_tables
+         WHERE relname = 'sessions'";
+    let others: i64 = database.sql(others).parse().expect("a number");
+    assert!(others <= MESSAGES / 10, "{others} of {} updates", 2 * MESSAGES);
+}

@@ -48,7 +48,7 @@ CREATE TABLE sessions (
     owner TEXT, fence BIGINT NOT NULL DEFAULT 0,
     seq BIGINT NOT NULL DEFAULT 0, last_event BIGINT,
     created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, last_activity_at BIGINT NOT NULL,
-    -- Most updates leave the hour as it is, so they write no index.
+    -- Most updates leave the hour as it is, and no index has the owner, so they write no index.
     active_hour BIGINT NOT NULL GENERATED ALWAYS AS (last_activity_at / 3600000) STORED) WITH (fillfactor = 50);
 CREATE INDEX sessions_by_base ON sessions(base) WHERE base IS NOT NULL;
 CREATE INDEX sessions_by_activity ON sessions(active_hour);
@@ -57,7 +57,6 @@ CREATE INDEX sessions_unreported ON sessions(unreported) WHERE unreported <> 0;
 CREATE INDEX sessions_hidden ON sessions(status) WHERE status IN ('archived', 'error');
 CREATE INDEX sessions_by_entity ON sessions(entity) WHERE entity IS NOT NULL;
 CREATE INDEX sessions_by_routing_key ON sessions(routing_key) WHERE routing_key IS NOT NULL;
-CREATE INDEX sessions_owned ON sessions(owner) WHERE owner IS NOT NULL;
 
 -- Deleted sessions, for the tasks and commits that outlive them; and turns that may be purged after
 -- them.
@@ -145,6 +144,8 @@ CREATE TABLE runs (
     phase TEXT NOT NULL, provider_id TEXT NOT NULL, model TEXT, can_steer BIGINT NOT NULL, cancel TEXT, tools TEXT,
     task_effect TEXT NOT NULL, deferred TEXT, turn_started_at BIGINT NOT NULL, started_at BIGINT NOT NULL, ended_at BIGINT,
     outcome TEXT, recoveries BIGINT NOT NULL DEFAULT 0, tool_rights TEXT, replies TEXT);
+-- A session has an owner while it has an open run.
+CREATE INDEX runs_open ON runs(session) WHERE ended_at IS NULL;
 
 -- Entries of the open turn of a session, in order.
 CREATE TABLE drafts (
