@@ -37,16 +37,16 @@ NOTIFY_QUEUE = 4096     # notices.rs: QUEUE_MAX; further notifications are dropp
 
 # Counted on one node: statements, bytes to the server, bytes from the server.
 COST = {
-    "feed poll": (4, 160, 110),
-    "foreign events": (8, 500, 0),     # of a poll that finds events, without the events
-    "sweep": (16, 600, 430),
-    "schedule poll": (3, 100, 90),
-    "outbox poll": (3, 130, 100),
+    "feed poll": (2, 175, 110),
+    "foreign events": (5, 500, 0),     # of a poll that finds events, without the events
+    "sweep": (8, 700, 450),
+    "schedule poll": (1, 100, 90),
+    "outbox poll": (1, 130, 100),
     "lease": (1, 150, 60),
-    "follower poll": (3, 180, 460),
-    "group": (7, 330, 160),            # BEGIN, limits, locks, facts, mark, COMMIT
-    "accept or end": (12, 2100, 1700),
-    "text": (9, 640, 1000),
+    "follower poll": (1, 185, 455),
+    "group": (4, 330, 160),            # locks, facts, mark; BEGIN and COMMIT are implicit
+    "accept or end": (14, 2100, 1700),  # with its share of the search index
+    "text": (8, 640, 1000),
     "notification": (1, 90, 20),       # without its text
     "notify batch": (1, 70, 30),
 }
