@@ -16,6 +16,8 @@ use crate::engine::{Engine, Error};
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a committed write of this process may take until it is recorded as its own.
 const OWN_WRITE_DELAY: Duration = Duration::from_millis(50);
+/// How long the store may take to store the end of a process.
+const LEAVE_MAX: Duration = Duration::from_secs(10);
 /// How often a process that drains looks at its runs.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
 /// How often dead processes and expired timers are looked for.
@@ -200,6 +202,13 @@ impl Background<'_> {
         for rest in self.engine.release_processes(Timestamp(i64::MAX)) {
             let _ = tokio::time::timeout_at(until, rest).await;
         }
+        if tokio::time::timeout(LEAVE_MAX, self.leave()).await.is_err() {
+            tracing::warn!("the store does not answer: open runs are left to the next start");
+        }
+    }
+
+    /// Gives up what belongs to this process in the store.
+    async fn leave(self) {
         if self.engine.shared().lease.end().await {
             if let Err(error) = self.engine.end_own_runs().await {
                 tracing::warn!(%error, "open runs are left to the next start");

@@ -51,6 +51,7 @@ CREATE TABLE sessions (
     -- Most updates leave the hour as it is, and no index has the owner, so they write no index.
     active_hour BIGINT NOT NULL GENERATED ALWAYS AS (last_activity_at / 3600000) STORED) WITH (fillfactor = 50);
 CREATE INDEX sessions_by_base ON sessions(base) WHERE base IS NOT NULL;
+CREATE INDEX sessions_by_task ON sessions(task) WHERE task IS NOT NULL;
 CREATE INDEX sessions_by_activity ON sessions(active_hour);
 CREATE INDEX sessions_by_parent ON sessions(parent_session_label) WHERE parent_session_label IS NOT NULL;
 CREATE INDEX sessions_unreported ON sessions(unreported) WHERE unreported <> 0;
