@@ -7,6 +7,7 @@
 //! | `clients` | clients that send messages, and clients that follow sessions |
 //! | `checker` | the invariants, with histories that violate them |
 //! | `single_faults` | one fault each: passwords, connections, schemas, clocks |
+//! | `unreachable` | a database that does not answer |
 //!
 //! `CTX_CHAOS_SEED` repeats the draws of a run, `CTX_CHAOS_FAULTS` is the number of faults (12
 //! without it), `CTX_CHAOS_LEASE` the lease of a node in seconds, `CTX_CHAOS_LOG` the log level of
@@ -16,6 +17,7 @@ mod checker;
 mod clients;
 mod cluster;
 mod single_faults;
+mod unreachable;
 
 #[path = "../../../../ctx-store/tests/postgres/proxy.rs"]
 #[allow(dead_code, reason = "the tests of the store use the rest of it")]
