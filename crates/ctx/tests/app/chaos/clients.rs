@@ -22,6 +22,8 @@ const RETRY_MAX: Duration = Duration::from_secs(120);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(1200));
 /// Pause before a retry.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
+/// One of so many responses is lost on its way to the client.
+const LOST: u64 = 6;
 /// One of so many failed calls is not retried.
 const GIVE_UP: u64 = 12;
 /// Events after which a follower goes to another node.
@@ -62,7 +64,11 @@ fn send(session: &str, text: &str, addresses: &Addresses, random: &mut Random) -
     let deadline = Instant::now() + RETRY_MAX;
     loop {
         let node = any_node(addresses, random);
-        match node.send_within(RESPONSE_MAX, &path, &headers, &body) {
+        let response = node.send_within(RESPONSE_MAX, &path, &headers, &body);
+        match response.and_then(|response| match random.below(LOST) {
+            0 => Err(std::io::ErrorKind::ConnectionReset.into()),
+            _ => Ok(response),
+        }) {
             Ok(response) if response.status == 202 || response.status == 200 => {
                 let id = response.body["message_id"].as_str().expect("an id").to_owned();
                 return Outcome::Accepted { message_id: id };

@@ -198,6 +198,7 @@ fn inject(
 ) -> BTreeMap<Fault, usize> {
     let mut done: BTreeMap<Fault, usize> = BTreeMap::new();
     let mut deck: Vec<Fault> = Vec::new();
+    let began = Instant::now();
     for _ in 0..faults {
         std::thread::sleep(random.duration(Duration::ZERO, CALM_MAX));
         cluster.resume_due();
@@ -208,6 +209,7 @@ fn inject(
         let running = cluster.running();
         let node = running.get(random.below(running.len().max(1) as u64) as usize).copied();
         let pause = random.duration(Duration::from_millis(200), Duration::from_secs(4));
+        println!("chaos: {:.1?} {fault:?} {node:?} {pause:.1?}", began.elapsed());
         let happened = match (fault, node) {
             (Fault::Kill, Some(node)) => {
                 cluster.kill(node);
