@@ -265,11 +265,11 @@ mod tests {
             "postgres://h:x/s3cret",
             "postgres://u:s3cret@h/d?unknown=s3cret",
         ] {
-            let error = parse(bad).err().expect("refused").to_string();
+            let error = parse(bad).expect_err("refused").to_string();
             assert!(!error.contains("s3cret"), "{error}");
         }
         let missing = "postgres://h/d?sslmode=verify-full&sslrootcert=/no%20file";
-        let error = parse(missing).err().expect("refused").to_string();
+        let error = parse(missing).expect_err("refused").to_string();
         assert!(error.contains("/no file"), "{error}");
     }
 

@@ -53,6 +53,8 @@ pub(super) struct Statement {
     pub(super) settled: bool,
 }
 
+type Statements = HashMap<(usize, usize, Form), Option<Arc<Statement>>>;
+
 /// The answer to a statement.
 #[derive(Default)]
 pub(super) struct Answer {
@@ -95,7 +97,7 @@ pub(super) struct Conn {
     /// Whether the server is connected without a pooler.
     pub(super) direct: bool,
     /// Statements by the address of their text; `None` if there is none in the form.
-    statements: RefCell<HashMap<(usize, usize, Form), Option<Arc<Statement>>>>,
+    statements: RefCell<Statements>,
     fault: Cell<Option<Fault>>,
 }
 

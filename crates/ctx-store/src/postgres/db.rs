@@ -35,7 +35,7 @@ pub(super) struct PgDb<'c> {
     settled: Option<i64>,
     settled_needed: Cell<bool>,
     /// Queries that were sent ahead, with their answers.
-    pub(super) ahead: HashMap<Query, Vec<values::Row>>,
+    pub(super) ahead: Answered,
     /// The queries that were made, for the next write of the same kind.
     pub(super) made: RefCell<Vec<Query>>,
     /// Whether it reads for a group of writes, which draws row numbers.
@@ -62,6 +62,9 @@ impl Query {
     }
 }
 
+/// Queries with the rows of their answers.
+pub(super) type Answered = HashMap<Query, Vec<values::Row>>;
+
 /// A statement is identified by the address of its text.
 impl PartialEq for Query {
     fn eq(&self, other: &Self) -> bool {
@@ -83,7 +86,7 @@ impl Hash for Query {
 pub(super) fn push_queries(
     conn: &Conn,
     queries: Vec<Query>,
-) -> Result<impl FnOnce(Vec<Vec<values::Row>>) -> HashMap<Query, Vec<values::Row>>, Error> {
+) -> Result<impl FnOnce(Vec<Vec<values::Row>>) -> Answered, Error> {
     let mut seen = HashSet::new();
     let mut groups: Vec<Vec<Query>> = Vec::new();
     for query in queries {
@@ -183,11 +186,7 @@ impl<'c> PgDb<'c> {
     }
 
     /// Read access of a transaction that writes; a group of writes draws row numbers.
-    pub(super) fn of_writes(
-        conn: &'c Conn,
-        draws: bool,
-        ahead: HashMap<Query, Vec<values::Row>>,
-    ) -> Self {
+    pub(super) fn of_writes(conn: &'c Conn, draws: bool, ahead: Answered) -> Self {
         Self { draws, ahead, ..Self::within(conn) }
     }
 

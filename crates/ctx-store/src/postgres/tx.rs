@@ -1,7 +1,7 @@
 //! Write access inside one transaction, and the statements that are sent with COMMIT.
 
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 
 use ctx_core::id::ObjectId;
@@ -12,9 +12,9 @@ use crate::driver::{Arg, ArgType, Db, HashQuery, Place, Row, Table, Tx};
 use crate::pack::Packed;
 
 use super::connection::{Conn, Failed};
-use super::db::{DRAW, PgDb, Query, push_queries};
+use super::db::{Answered, DRAW, PgDb, Query, push_queries};
 use super::dialect::Form;
-use super::values::{self, Owned, encode, type_of};
+use super::values::{Owned, encode, type_of};
 
 /// Row numbers that one call of the sequence reserves: the increment of `row_numbers`.
 pub(super) const BLOCK: i64 = 64;
@@ -118,7 +118,7 @@ impl<'c> PgTx<'c> {
         queues: bool,
         locked: HashSet<i64>,
         drawn: Vec<i64>,
-        ahead: HashMap<Query, Vec<values::Row>>,
+        ahead: Answered,
     ) -> Self {
         Self {
             db: PgDb::of_writes(conn, queues, ahead),

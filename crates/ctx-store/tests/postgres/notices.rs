@@ -63,7 +63,7 @@ async fn a_node_behind_a_pooler_listens_on_a_connection_of_its_own() {
     let store = open(&database.url_at(pooler.port));
     assert!(store.listen(NODE).await.is_none(), "it polls");
     let server = Server::at(database.url_at(pooler.port)).with_listen_url(Some(database.url()));
-    let direct = ctx_store::open(&Location::Server(server), Options::default()).expect("it opens");
+    let direct = ctx_store::open(Location::Server(server), Options::default()).expect("it opens");
     let direct = StoreHandle::new(direct);
     let mut received = direct.listen(NODE).await.expect("a direct connection");
     store.notify(Some(NODE), "through the pooler");
