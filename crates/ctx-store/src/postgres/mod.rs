@@ -394,9 +394,12 @@ impl Driver for Postgres {
     }
 
     async fn dead_nodes(&self, _: Timestamp) -> Result<Vec<NodeId>, Error> {
+        // The owner of an idle session matters if a message waits for it.
         const DEAD: &str = "WITH owners AS (
-               SELECT DISTINCT s.owner FROM runs r JOIN sessions s ON s.row = r.session
-               WHERE r.ended_at IS NULL AND s.owner IS NOT NULL)
+               SELECT s.owner FROM runs r JOIN sessions s ON s.row = r.session
+               WHERE r.ended_at IS NULL AND s.owner IS NOT NULL
+               UNION SELECT s.owner FROM inbox i JOIN sessions s ON s.row = i.session
+               WHERE s.owner IS NOT NULL)
              SELECT owner FROM owners LEFT JOIN nodes ON id = owner WHERE id IS NULL
                OR expires_at < (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
         self.on_thread(|conn, _| {
