@@ -46,7 +46,8 @@ const SETTINGS: &str = "SELECT set_config('lock_timeout', ?1, ?3 <> 0),
 /// Groups read by keys. Their plans are those of large tables, and are made once.
 const PLANS: &str = "SELECT set_config('plan_cache_mode', 'force_generic_plan', FALSE),
      set_config('enable_seqscan', 'off', FALSE), set_config('enable_hashjoin', 'off', FALSE),
-     set_config('enable_mergejoin', 'off', FALSE), set_config('enable_bitmapscan', 'off', FALSE)";
+     set_config('enable_mergejoin', 'off', FALSE), set_config('enable_bitmapscan', 'off', FALSE),
+     set_config('jit', 'off', FALSE)";
 const SHARE: &str = "SELECT pg_advisory_xact_lock_shared(?1)";
 const EXCLUDE: &str = "SELECT pg_advisory_xact_lock(?1)";
 const EXCLUDE_KEYS: &str = "SELECT pg_advisory_xact_lock(key) FROM unnest(?1) AS key";

@@ -246,8 +246,10 @@ pub(crate) fn session_labels(
     limit: usize,
 ) -> Result<Vec<String>, Error> {
     db.rows(
-        "SELECT s.label FROM sessions s
-         WHERE s.entity = ?1 OR s.routing_key IN (SELECT key FROM identities WHERE entity = ?1)
+        "SELECT s.label FROM sessions s WHERE s.row IN (
+           SELECT row FROM sessions WHERE entity = ?1
+           UNION SELECT t.row FROM identities i JOIN sessions t ON t.routing_key = i.key
+           WHERE i.entity = ?1)
          ORDER BY s.last_activity_at DESC, s.label LIMIT ?2",
         args![&entity.to_string(), limit_arg(limit.min(PAGE_MAX))],
         |row| row.get(0),
