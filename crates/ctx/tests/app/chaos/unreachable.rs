@@ -54,9 +54,8 @@ fn a_node_whose_renewal_hangs_stops_its_runs_and_keeps_their_words() {
     let (proxy, url) = behind_proxy(&postgres);
     let home = configured_home("[server]\nlease = \"3s\"\n");
     let log = home.path().join("log");
-    let node = Server::spawn(home.clone(), "127.0.0.1:0", |command| {
-        log_to(command.env("CTX_STORE", &url), &log)
-    });
+    let node =
+        Server::spawn(home, "127.0.0.1:0", |command| log_to(command.env("CTX_STORE", &url), &log));
     node.session("one");
     node.post("/api/sessions/one/messages", &json!({"text": "slow 5000"})).is(202);
     let mut events = node.follow("/api/sessions/one/events", Some(0));

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::postgres_server::{PASSWORD, server};
 use crate::harness::repo::{AGENTLESS, Repo};
+use crate::harness::test_store::postgres_server::{PASSWORD, server};
 use crate::harness::test_store::skipped_on_postgres;
 
 /// A sealed and an open task with a file that is a blob, and a conversation.

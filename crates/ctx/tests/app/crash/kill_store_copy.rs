@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::harness::kill_after;
-use crate::harness::postgres_server::server;
 use crate::harness::repo::Repo;
 use crate::harness::seed::{Random, report, seed};
+use crate::harness::test_store::postgres_server::server;
 
 /// A store with tasks, steps and blobs.
 fn worked_in() -> Repo {

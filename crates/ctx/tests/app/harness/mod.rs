@@ -10,7 +10,6 @@
 //! | `irc_server` | a real IRC server, and a person on it |
 //! | `hook_server` | a receiver of webhooks that checks signatures |
 //! | `agent_server` | a `ctx serve` with scripted ACP agents |
-//! | `postgres_server` | a PostgreSQL server of the test process |
 //! | `test_store` | the database of a test, and its rows |
 //! | `seed` | random numbers that can be drawn again |
 //! | `strace` | system calls of a verb, and faults injected into them |
@@ -23,9 +22,6 @@ pub(crate) mod client;
 pub(crate) mod hook_server;
 pub(crate) mod irc_server;
 pub(crate) mod model_server;
-#[path = "../../../../ctx-store/tests/harness/postgres_server.rs"]
-#[allow(dead_code, reason = "the tests of the store use the rest of it")]
-pub(crate) mod postgres_server;
 pub(crate) mod repo;
 pub(crate) mod seed;
 pub(crate) mod server;

@@ -1,4 +1,5 @@
-//! The server starts fast, prints its address, has health checks and metrics, and drains on SIGTERM.
+//! The server starts fast, prints its address, has health checks and metrics, and drains when it
+//! is terminated.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
