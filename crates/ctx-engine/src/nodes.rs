@@ -1,6 +1,6 @@
-//! Messages between the processes that share a database server: a session's owner is told to look
-//! at its inbox, a waiting message is offered, and live text is sent to the followers of other
-//! processes. A message may be lost; polling stands behind each of them.
+//! Messages between the processes that share a database server: about changes to the owner of a
+//! session, about waiting messages to all, and live text to processes with followers. A message may
+//! be lost; everything is polled as well.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,9 +23,9 @@ const TEXT_PAUSE: Duration = Duration::from_millis(40);
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// Time without a sign of life after which the store is polled again.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
-/// How often the text of a session is asked for again.
+/// How often the request for the text of a session is repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
-/// How long text is sent after it was asked for.
+/// How long text is sent after a request.
 const ASKED_FOR: Duration = Duration::from_secs(10);
 /// Characters of text in one message: the server accepts 8,000 bytes, and JSON writes a character
 /// in at most six.
@@ -105,7 +105,7 @@ impl Nodes {
             })
     }
 
-    /// Whether the owner has to be asked for the text of a session now.
+    /// Whether the text of a session has to be requested now.
     fn is_to_ask(&self, session: SessionId) -> bool {
         let mut incoming = self.incoming();
         incoming.retain(|_, entry| entry.asked_at.is_some_and(|at| at.elapsed() < ASKED_FOR));
@@ -117,7 +117,7 @@ impl Nodes {
         due
     }
 
-    /// Records a sign of life. `false` if the text was not asked for.
+    /// Records a sign of life. `false` if the text was not requested.
     fn heard(&self, session: SessionId) -> bool {
         let mut incoming = self.incoming();
         let Some(entry) = incoming.get_mut(&session) else { return false };
@@ -134,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// Tells the owner of a session, if it is another process, that the session was changed.
+    /// Notifies the owner of a session, if it is another process, of a change.
     pub(crate) fn tell_owner(&self, session: SessionId, owner: Option<NodeId>) {
         if let Some(owner) = owner.filter(|owner| *owner != self.shared().node) {
             self.tell(Some(owner), &NodeMessage::Changed { session });
@@ -148,7 +148,7 @@ impl Engine {
         }
     }
 
-    /// Tells every process that a run has started here.
+    /// Notifies every process that a run has started here.
     pub(crate) fn announce_run(&self, session: SessionId) {
         if self.shared().nodes.is_listening() {
             let node = self.shared().node;
@@ -156,7 +156,7 @@ impl Engine {
         }
     }
 
-    /// Asks the owner of a session for its text, unless that was done a moment ago.
+    /// Requests the text of a session from its owner, unless that was done a moment ago.
     pub(crate) fn ask_for_text(&self, session: SessionId, owner: Option<NodeId>) {
         let (node, nodes) = (self.shared().node, &self.shared().nodes);
         let Some(owner) = owner.filter(|owner| *owner != node && nodes.is_listening()) else {
@@ -273,7 +273,7 @@ impl Engine {
     }
 
     /// Sends the text and the event numbers of a session to another process, until its run ends or
-    /// nobody asks for them any more.
+    /// no request arrives for a while.
     async fn relay(self, session: SessionId, node: NodeId) {
         let feed = &self.shared().feed;
         let (mut receiver, drafts) = feed.subscribe(session);

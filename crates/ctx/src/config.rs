@@ -50,7 +50,7 @@ pub(crate) struct Server {
     pub(crate) hosts: Vec<String>,
     /// Runs that this process carries out at the same time.
     max_runs: Option<usize>,
-    /// How long runs may go on after SIGTERM.
+    /// How long runs may continue after SIGTERM.
     drain: Option<String>,
     /// Time after which other processes take over the sessions of one that does not answer.
     lease: Option<String>,
@@ -207,7 +207,7 @@ impl Default for Store {
 
 /// Runs of one process at the same time.
 const MAX_RUNS: usize = 1000;
-/// How long runs may go on after SIGTERM.
+/// How long runs may continue after SIGTERM.
 const DRAIN: Span = Span(20_000);
 /// The lease of a process, and its limits: it is renewed four times in its length.
 const LEASE: Span = Span(10_000);
@@ -337,7 +337,7 @@ impl Config {
         }
     }
 
-    /// How long runs may go on after SIGTERM.
+    /// How long runs may continue after SIGTERM.
     pub(crate) fn drain(&self) -> Result<Duration, Problem> {
         let span = span("server.drain", self.server.drain.as_deref(), DRAIN)?;
         Ok(Duration::from_millis(span.0))

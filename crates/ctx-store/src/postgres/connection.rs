@@ -308,7 +308,7 @@ impl Conn {
         while to_end || (pipeline.unanswered > 0 && pipeline.report.is_none()) {
             let message = match socket.next() {
                 Ok(message) => message,
-                // The server has said why it closes the connection.
+                // The server has reported why it closes the connection.
                 Err(_) if pipeline.report.is_some() => break,
                 Err(error) => return Err(lost(flushed.as_ref().err().unwrap_or(&error))),
             };
