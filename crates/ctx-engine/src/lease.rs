@@ -24,8 +24,10 @@ pub(crate) struct Lease {
 
 impl Lease {
     fn age(&self) -> Duration {
-        let renewed_at = self.renewed_at.load(Ordering::Acquire);
-        boot_time().saturating_sub(Duration::from_millis(renewed_at))
+        match self.renewed_at.load(Ordering::Acquire) {
+            0 => Duration::MAX,
+            renewed_at => boot_time().saturating_sub(Duration::from_millis(renewed_at)),
+        }
     }
 
     /// Whether runs have to stop: other processes will soon count this one as dead.
@@ -131,4 +133,19 @@ impl Engine {
 fn boot_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_overdue_after_two_thirds_of_its_length_and_before_its_first_renewal() {
+        let (lease, length) = (Lease::default(), Duration::from_secs(3600));
+        assert!(lease.is_overdue(length), "the machine may have been started a moment ago");
+        let now = u64::try_from(boot_time().as_millis()).expect("a number");
+        lease.renewed_at.store(now.max(1), Ordering::Release);
+        assert!(!lease.is_overdue(length));
+        while !lease.is_overdue(Duration::from_micros(3)) {}
+    }
 }
