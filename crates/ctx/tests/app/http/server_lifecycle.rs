@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::client::EventStream;
 use crate::harness::server::{Server, configured_home, home, log_to, signal};
+use crate::harness::test_store::on_postgres;
 use crate::harness::{ctx, wait_until};
 
 #[test]
@@ -36,14 +37,17 @@ fn without_json_the_server_prints_lines() {
         .expect("ctx serve");
     let lines: Vec<String> = BufReader::new(child.stdout.take().expect("stdout"))
         .lines()
-        .take(3)
+        .take(if on_postgres() { 4 } else { 3 })
         .map(|line| line.expect("a line"))
         .collect();
     child.kill().expect("kill");
     child.wait().expect("its end");
     assert!(lines[0].starts_with("Listening on http://127.0.0.1:"), "{lines:?}");
     assert!(lines[1].starts_with("Data directory: /"), "{lines:?}");
-    assert!(lines[2].starts_with("Default provider: "), "{lines:?}");
+    if on_postgres() {
+        assert!(lines[2].starts_with("Store: PostgreSQL at 127.0.0.1:"), "{lines:?}");
+    }
+    assert!(lines[lines.len() - 1].starts_with("Default provider: "), "{lines:?}");
 }
 
 #[test]
