@@ -1,4 +1,4 @@
-//! The directory of the store that a command works on: `--data`, else `CTX_DATA`, else the nearest
+//! The data directory that a command works on: `--data`, else `CTX_DATA`, else the nearest
 //! `.ctx` in the working directory or above it, else the user's data directory.
 
 use std::env;

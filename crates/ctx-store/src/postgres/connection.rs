@@ -65,7 +65,7 @@ pub(super) struct Answer {
 
 /// The first statement of a pipeline that failed.
 pub(super) struct Failed {
-    /// The server has rejected a statement and goes on.
+    /// The server has rejected a statement and accepts further ones.
     pub(super) rejected: bool,
     pub(super) error: Error,
 }

@@ -307,8 +307,8 @@ impl Writer {
     }
 
     /// Whether the transaction was committed whose COMMIT got no answer. The server's record of
-    /// the transaction tells whether it is over. What it wrote tells how it ended: after a crash,
-    /// another transaction may have got the number of one that was lost.
+    /// the transaction shows whether it is over. The row of the lane shows how it ended: after a
+    /// crash, another transaction may have got the number of one that was lost.
     fn was_committed(&mut self, xid: i64, backend: i64) -> Result<bool, Error> {
         let until = Instant::now() + OUTCOME_MAX;
         loop {

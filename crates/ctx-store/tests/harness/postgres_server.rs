@@ -22,7 +22,7 @@ const PASSWORD_IN_URL: &str = "p%25ss%20w%2Frd";
 const RUN: &str = r#"
 set -e
 bin=$1 port=$2 settings=$4
-dir=$(mktemp -d /tmp/ctx-postgres.XXXXXX)
+dir=$(mktemp -d -t ctx-postgres.XXXXXX)
 trap '"$bin/pg_ctl" -D "$dir/data" -m immediate stop >/dev/null 2>&1 || true; rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM HUP
 printf %s "$3" >"$dir/password"

@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use ulid::Ulid;
 
 use super::conversation_commands::{Command, command};
-use super::model::{Model, wrote};
+use super::model::{Model, completed, wrote};
 use crate::compaction::{self, Compaction, Trigger};
 use crate::decide::{
     self, Checkpoint, ClassifyMode, Decided, EndedRun, Invocation, Patch, ProviderCapabilities,
@@ -21,7 +21,6 @@ use crate::draft::{Draft, Entry};
 use crate::id::{MessageId, NodeId, RunId};
 use crate::inbox::{ItemState, Mode, OverflowPolicy, Overrides};
 use crate::message::{Part, Role, Source};
-use crate::outbox::Spoken;
 use crate::run::{Outcome, Run};
 use crate::session::{Activity, Delivery, Status};
 use crate::suspension::{Answer, Awaited, Kind, Offer};
@@ -327,22 +326,8 @@ impl Story {
         let (made, _) = Draft::of(self.view().drafts.iter().cloned()).finish();
         let (ready, _) =
             Ready::new(About::at(self.model.now), taken.map(item_message).chain(made).collect());
-        let ended = EndedRun {
-            run: run.id,
-            fence: run.fence,
-            ready,
-            outcome,
-            code: None,
-            messages: Vec::new(),
-            last_text: Some("Done.".to_owned()),
-            events: Vec::new(),
-            injected: Vec::new(),
-            observed: Vec::new(),
-            agent: None,
-            spoken: Spoken::default(),
-            compaction: None,
-            keeps_agent: false,
-        };
+        let ended =
+            EndedRun { outcome, last_text: Some("Done.".to_owned()), ..completed(run, ready) };
         self.run(|view, invocation| decide::end_run(view, &ended, invocation))
     }
 

@@ -7,7 +7,7 @@ use ulid::Ulid;
 
 use crate::commit::FileTouch;
 use crate::decide::{
-    self, Action, Change, CommitRecord, Decided, Decision, Event, Handled, Incorporated,
+    self, Action, Change, CommitRecord, Decided, Decision, EndedRun, Event, Handled, Incorporated,
     Invocation, Moved, Recovered, SessionView, Settings, StepRecord,
 };
 use crate::id::{IdGenerator, NoteId, SessionId, StepId, TurnId};
@@ -15,15 +15,16 @@ use crate::inbox::{Item, ItemState};
 use crate::intent::Intent;
 use crate::message::Message;
 use crate::object::Named;
-use crate::outbox::Outgoing;
+use crate::outbox::{Outgoing, Spoken};
 use crate::prompt::{Choice, Prompt};
 use crate::refusal::Refusal;
+use crate::run::{Outcome, Run};
 use crate::session::{Activity, New, Origin, Session};
 use crate::step::{Entry, Step};
 use crate::stored_content::Content;
 use crate::task::{State, StateName, Task};
 use crate::time::{Span, Timestamp};
-use crate::turn::{self, Header};
+use crate::turn::{self, Header, Ready};
 use crate::worker::WorkerState;
 
 /// 2025-11-15T21:44:05Z.
@@ -491,5 +492,25 @@ impl Model {
             }
         }
         files.into_values().collect()
+    }
+}
+
+/// A run that completed with a turn, and with nothing else to report.
+pub(crate) fn completed(run: &Run, ready: Ready) -> EndedRun {
+    EndedRun {
+        run: run.id,
+        fence: run.fence,
+        ready,
+        outcome: Outcome::Completed,
+        code: None,
+        messages: Vec::new(),
+        last_text: None,
+        events: Vec::new(),
+        injected: Vec::new(),
+        observed: Vec::new(),
+        agent: None,
+        spoken: Spoken::default(),
+        compaction: None,
+        keeps_agent: false,
     }
 }

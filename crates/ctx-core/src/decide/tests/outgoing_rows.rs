@@ -2,7 +2,7 @@
 
 use ulid::Ulid;
 
-use super::model::Model;
+use super::model::{Model, completed};
 use crate::decide::{
     self, Checkpoint, Decided, EndedRun, Invocation, ProviderCapabilities, ProviderCatalog,
     RunHost, RunPolicy, SessionView, Submit, SubmitTarget, TerminationCause,
@@ -120,22 +120,7 @@ impl Chat {
         let (made, _) = Draft::of(self.model.view.drafts.iter().cloned()).finish();
         let spoken = Spoken::of(&made, run.replies.sent_until);
         let (ready, _) = Ready::new(About::at(self.model.now), made);
-        let ended = EndedRun {
-            run: run.id,
-            fence: run.fence,
-            ready,
-            outcome,
-            code: None,
-            messages: Vec::new(),
-            last_text: None,
-            events: Vec::new(),
-            injected: Vec::new(),
-            observed: Vec::new(),
-            agent: None,
-            spoken,
-            compaction: None,
-            keeps_agent: false,
-        };
+        let ended = EndedRun { outcome, spoken, ..completed(&run, ready) };
         self.decide(|view, invocation| decide::end_run(view, &ended, invocation));
     }
 

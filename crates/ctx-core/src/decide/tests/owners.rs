@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ulid::Ulid;
 
-use super::model::Model;
+use super::model::{Model, completed};
 use crate::decide::{
     self, Accepted, ClassifyMode, Delivered, EndedRun, ProviderCapabilities, ProviderCatalog,
     RunHost, RunPolicy, Submit, SubmitTarget,
@@ -12,8 +12,6 @@ use crate::decide::{
 use crate::id::{MessageId, NodeId};
 use crate::inbox::{Admission, Overrides};
 use crate::message::{Part, Source};
-use crate::outbox::Spoken;
-use crate::run::Outcome;
 use crate::session::Activity;
 use crate::turn::{About, Ready};
 
@@ -63,22 +61,7 @@ fn deliver(model: &mut Model, at: NodeId) -> Delivered {
 fn end(model: &mut Model, keeps_agent: bool) {
     let run = model.view.run.clone().expect("a run");
     let (ready, _) = Ready::new(About::at(model.now), Vec::new());
-    let ended = EndedRun {
-        run: run.id,
-        fence: run.fence,
-        ready,
-        outcome: Outcome::Completed,
-        code: None,
-        messages: Vec::new(),
-        last_text: None,
-        events: Vec::new(),
-        injected: Vec::new(),
-        observed: Vec::new(),
-        agent: None,
-        spoken: Spoken::default(),
-        compaction: None,
-        keeps_agent,
-    };
+    let ended = EndedRun { keeps_agent, ..completed(&run, ready) };
     let decision = decide::end_run(&model.view, &ended, &model.invocation()).expect("ended");
     model.apply(decision);
 }

@@ -10,7 +10,7 @@ use proptest::strategy::Just;
 use proptest::test_runner::TestRunner;
 use ulid::Ulid;
 
-use super::model::Model;
+use super::model::{Model, completed};
 use crate::decide::{
     self, Change, Checkpoint, ClassifyMode, Decided, EndedRun, Fork, Invocation, Patch,
     ProviderCapabilities, ProviderCatalog, RunHost, RunPolicy, SessionView, Submit, SubmitTarget,
@@ -21,7 +21,6 @@ use crate::history_text;
 use crate::id::{MessageId, NodeId, SessionId, TurnId};
 use crate::inbox::{ItemState, Mode, Overrides};
 use crate::message::{Message, Part, Role, Source};
-use crate::outbox::Spoken;
 use crate::projection::{
     ImageHandling, PastTurn, Projection, alternate, is_mark, states_end_of_turn,
 };
@@ -285,22 +284,7 @@ impl Story {
             ..About::at(self.model.now)
         };
         let (ready, body) = Ready::new(about, messages);
-        let ended = EndedRun {
-            run: run.id,
-            fence: run.fence,
-            ready,
-            outcome,
-            code: None,
-            messages: Vec::new(),
-            last_text: None,
-            events: Vec::new(),
-            injected: Vec::new(),
-            observed: Vec::new(),
-            agent: None,
-            spoken: Spoken::default(),
-            compaction: None,
-            keeps_agent: false,
-        };
+        let ended = EndedRun { outcome, ..completed(&run, ready) };
         assert!(self.run(end, |view, invocation| {
             let mut decision = decide::end_run(view, &ended, invocation)?;
             decision.objects.push(body);

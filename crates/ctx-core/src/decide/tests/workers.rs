@@ -2,7 +2,7 @@
 
 use ulid::Ulid;
 
-use super::model::{Model, worker};
+use super::model::{Model, completed, worker};
 use crate::decide::{
     self, Accepted, Change, Checkpoint, ClassifyMode, EndedRun, ProviderCatalog, RunHost,
     RunPolicy, Submit, SubmitTarget, WorkerReport,
@@ -10,8 +10,6 @@ use crate::decide::{
 use crate::id::{MessageId, NodeId, ObjectId, SuspensionId, TurnId};
 use crate::inbox::Overrides;
 use crate::message::{Part, Source};
-use crate::outbox::Spoken;
-use crate::run::Outcome;
 use crate::session::{Activity, Delivery, Origin, Parent};
 use crate::suspension::{Answer, Awaited, AwaitedCall, CallResult, Kind, Suspension};
 use crate::task::StateName;
@@ -62,22 +60,7 @@ fn order(model: &mut Model, text: &str, from_worker: Option<&str>) {
 fn end(model: &mut Model, text: &str) {
     let run = model.view.run.clone().expect("a run");
     let (ready, _) = Ready::new(About::at(model.now), Vec::new());
-    let ended = EndedRun {
-        run: run.id,
-        fence: run.fence,
-        ready,
-        outcome: Outcome::Completed,
-        code: None,
-        messages: Vec::new(),
-        last_text: Some(text.to_owned()),
-        events: Vec::new(),
-        injected: Vec::new(),
-        observed: Vec::new(),
-        agent: None,
-        spoken: Spoken::default(),
-        compaction: None,
-        keeps_agent: false,
-    };
+    let ended = EndedRun { last_text: Some(text.to_owned()), ..completed(&run, ready) };
     let decision = decide::end_run(&model.view, &ended, &model.invocation()).expect("ended");
     model.apply(decision);
 }

@@ -33,6 +33,14 @@ fn send(server: &Server, session: &str, text: &str) -> Value {
     server.post(&format!("/api/sessions/{session}/messages"), &json!({"text": text})).is(202)
 }
 
+/// Starts a long run on a node, and waits until a follower on another one sees its words.
+fn start_long_run(first: &Server, second: &Server) {
+    first.session("one");
+    send(first, "one", "slow 5000");
+    let mut stream = second.follow("/api/sessions/one/events", Some(0));
+    while stream.next().expect("an event").name != "message.delta" {}
+}
+
 fn owner(home: &Home, session: &str) -> String {
     let sql = format!("SELECT coalesce(owner, 'none') FROM sessions WHERE label = '{session}'");
     home.sql().text(&sql).expect("a session")
@@ -170,10 +178,7 @@ fn another_node_takes_over_from_a_killed_one() {
         return;
     }
     let (_home, first, second) = two_nodes("[server]\nlease = \"2s\"\n");
-    first.session("one");
-    send(&first, "one", "slow 5000");
-    let mut stream = second.follow("/api/sessions/one/events", Some(0));
-    while stream.next().expect("an event").name != "message.delta" {}
+    start_long_run(&first, &second);
     first.post("/api/sessions/one/messages", &json!({"text": "next", "queue_mode": "queue"}));
     first.kill();
     wait_until("both turns are there", || second.read("/api/sessions/one")["turn_count"] == 2);
@@ -191,10 +196,7 @@ fn a_node_that_was_stopped_beyond_its_lease_changes_nothing_any_more() {
         return;
     }
     let (_home, first, second) = two_nodes("[server]\nlease = \"2s\"\n");
-    first.session("one");
-    send(&first, "one", "slow 5000");
-    let mut stream = second.follow("/api/sessions/one/events", Some(0));
-    while stream.next().expect("an event").name != "message.delta" {}
+    start_long_run(&first, &second);
     signal("-STOP", first.pid());
     wait_until("the other node takes over", || second.read("/api/sessions/one")["state"] == "idle");
     let before = second.everything("one");
