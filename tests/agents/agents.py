@@ -164,7 +164,7 @@ ALL = [
         lambda line: Call("run_shell_command", {"command": line, "description": "run", "is_background": False}),
         write=lambda path, text: Call("write_file", {"file_path": path, "content": text}),
         own=lambda name, arguments: [Call("tool_call", {"name": f"mcp__ctx__{name}", "arguments": arguments})],
-        unsupported={"steer": NO_STEERING},
+        unsupported={"steer": NO_STEERING, "hooks": "`ctx hook` does not support qwen-code"},
     ),
     Agent(
         "gemini",

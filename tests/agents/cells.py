@@ -7,6 +7,7 @@ import json
 import time
 
 from dialogue_cells import dialogues
+from hook_cells import hooks
 from permission_cells import cancel_asking, kill_asking, permission
 from process_end_cells import idle, kill_agent, kill_child, kill_ctx, kill_idle, kill_working, resume
 from fake_model import answer_to
@@ -169,6 +170,7 @@ ALL = {
     "two": two,
     "fork": fork,
     "dialogues": dialogues,
+    "hooks": hooks,
 }
 
 # Shorter timeouts of ctx for some cells.

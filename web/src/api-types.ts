@@ -253,11 +253,26 @@ export interface Commit {
 }
 
 export interface SearchHit {
-  kind: string;
+  kind: 'turn' | 'task';
   id: string;
-  session?: string | null;
+  session: string | null;
+  session_label: string | null;
+  session_title: string | null;
+  turn: string | null;
+  commit: string | null;
+  role: string | null;
+  outcome: string | null;
   at: string;
   snippet: string;
+  /** The snippet in pieces; those that match are marked. */
+  segments: { text: string; match: boolean }[];
+}
+
+export interface SearchPage {
+  hits: SearchHit[];
+  next_cursor: string | null;
+  /** Queries with corrected words, if nothing was found. */
+  suggestions: string[];
 }
 
 /** A server-sent event. Durable events have an id; live deltas have none. */

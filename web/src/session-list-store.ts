@@ -1,13 +1,13 @@
 // The list of sessions: loaded in pages, filtered, and kept current by the feed of all sessions.
 import { computed, signal } from '@preact/signals';
 import { get, hasErrorCode, sessionPath } from './api';
-import type { SearchHit, Session } from './api-types';
+import type { Session } from './api-types';
 import { followEvents } from './event-stream';
 import { fetchProviders } from './provider-store';
+import { search } from './search-store';
 import { needsUser } from './session-display';
 
 const PAGE_SIZE = 50;
-const SEARCH_HITS_MAX = 20;
 /** Pause after the last keystroke before the search request is sent. */
 const SEARCH_DELAY_MS = 150;
 const RETRY_MS = 700;
@@ -23,8 +23,6 @@ export const projectFilter = signal('');
 /** Number of sessions that the status filter hides. */
 export const hiddenCounts = signal({ archived: 0, error: 0 });
 export const nextCursor = signal<string | null>(null);
-/** Null without a search text. */
-export const searchHits = signal<SearchHit[] | null>(null);
 export const isLoaded = signal(false);
 
 /** Ids of the sessions that the current query returned, and of those that were created since. */
@@ -70,19 +68,13 @@ let latestFetch = 0;
 /** Fetches the first page with the current filters. A response that arrives late is ignored. */
 export async function fetchSessions(): Promise<void> {
   const thisFetch = ++latestFetch;
-  const text = searchText.value.trim();
-  const searchPath = `/search?q=${encodeURIComponent(text)}&limit=${SEARCH_HITS_MAX}`;
   try {
-    const [page, found] = await Promise.all([
-      get<Page>(`/sessions?${listQuery()}`),
-      text ? get<{ hits: SearchHit[] }>(searchPath) : null,
-    ]);
+    const page = await get<Page>(`/sessions?${listQuery()}`);
     if (thisFetch !== latestFetch) return;
     listedIds.value = new Set(page.sessions.map((session) => session.id));
     storeSessions(page.sessions);
     nextCursor.value = page.next_cursor;
     hiddenCounts.value = page.hidden;
-    searchHits.value = found?.hits ?? null;
     isLoaded.value = true;
   } catch (error) {
     if (hasErrorCode(error, 'unreachable') && thisFetch === latestFetch) {
@@ -104,7 +96,10 @@ let searchTimer: ReturnType<typeof setTimeout> | undefined;
 export function setSearchText(text: string): void {
   searchText.value = text;
   clearTimeout(searchTimer);
-  searchTimer = setTimeout(() => void fetchSessions(), SEARCH_DELAY_MS);
+  searchTimer = setTimeout(() => {
+    void fetchSessions();
+    void search(text);
+  }, SEARCH_DELAY_MS);
 }
 
 function storeSessions(sessions: Session[]): void {

@@ -1,6 +1,6 @@
 // The sidebar: search, filters, the list of sessions, search results, connection state.
 import type { ComponentChildren } from 'preact';
-import type { SearchHit, Session } from './api-types';
+import type { Session } from './api-types';
 import { Chip } from './chip';
 import { hasDeadDeliveries } from './dead-deliveries';
 import { connection } from './event-stream';
@@ -9,6 +9,8 @@ import { Icon, IconButton } from './icon';
 import { nextTheme, theme } from './preferences';
 import { isUnread } from './read-markers';
 import { hrefTo, navigate, route } from './route';
+import { focusFirstHit, hrefOf, SearchResults } from './search-results';
+import { searchPage } from './search-store';
 import { humanize, sessionName, sessionState } from './session-display';
 import * as list from './session-list-store';
 import { RelativeTime } from './time';
@@ -63,6 +65,7 @@ export function Sidebar() {
             aria-label="Search sessions and messages"
             value={list.searchText.value}
             onInput={(event) => list.setSearchText(event.currentTarget.value)}
+            onKeyDown={onSearchKey}
           />
         </label>
         <Filters />
@@ -78,7 +81,7 @@ export function Sidebar() {
           Show more
         </button>
       )}
-      {list.searchHits.value && <SearchHits hits={list.searchHits.value} />}
+      <SearchResults onSuggestion={list.setSearchText} />
       <ConnectionState />
     </nav>
   );
@@ -190,41 +193,13 @@ function EmptyList() {
   );
 }
 
-function SearchHits({ hits }: { hits: SearchHit[] }) {
-  return (
-    <section class="search-hits" aria-label="Search results">
-      <h2>Search results</h2>
-      {hits.length === 0 && (
-        <p class="empty">
-          No results. Search matches whole words; use <code>word*</code> to match a prefix.
-        </p>
-      )}
-      <ul>
-        {hits.map((hit) => (
-          <li key={hit.id}>
-            <SearchHitLink hit={hit} />
-          </li>
-        ))}
-      </ul>
-    </section>
-  );
-}
-
-function SearchHitLink({ hit }: { hit: SearchHit }) {
-  const session = hit.session ? list.sessionsById.value.get(hit.session) : null;
-  const content = (
-    <>
-      <span class="snippet">{hit.snippet}</span>
-      <span class="hint">
-        {session ? `${hit.kind} in ${sessionName(session)}` : hit.kind} ·{' '}
-        <RelativeTime at={hit.at} />
-      </span>
-    </>
-  );
-  if (hit.kind === 'commit') return <a href={hrefTo.commit(hit.id)}>{content}</a>;
-  if (!hit.session) return <span class="no-link">{content}</span>;
-  const href = hit.kind === 'turn' ? hrefTo.turn(hit.session, hit.id) : hrefTo.session(hit.session);
-  return <a href={href}>{content}</a>;
+/** Enter opens the first hit, the arrow key moves to it, Escape ends the search. */
+function onSearchKey(event: KeyboardEvent): void {
+  if (event.key === 'ArrowDown' && focusFirstHit()) event.preventDefault();
+  if (event.key === 'Escape') list.setSearchText('');
+  const [first] = searchPage.value?.hits ?? [];
+  const href = event.key === 'Enter' && first ? hrefOf(first) : null;
+  if (href) navigate(href);
 }
 
 const CONNECTION_TEXTS = {

@@ -95,6 +95,43 @@ test('a session is archived with a key and found by searching its messages', asy
   });
 });
 
+test('search as you type: marked hits by session, opened with the keyboard', async () => {
+  const message = 'a marmalade recipe <b>without</b> sugar';
+  const session = await server.createSession({ title: 'kitchen notes', message });
+  await server.createSession({ title: 'other notes', message: 'marmalade elsewhere' });
+  await onPage('#/', async (page) => {
+    await page.keyboard.press('/');
+    await page.keyboard.type('marmal');
+    const hits = page.locator('.search-hits');
+    await hits.getByRole('heading', { name: 'kitchen notes' }).waitFor();
+    await hits.getByRole('heading', { name: 'other notes' }).waitFor();
+    await page.locator('#search').fill('marmalade recip');
+    await hits.getByRole('heading', { name: 'other notes' }).waitFor({ state: 'detached' });
+    assert.deepEqual(await hits.locator('mark').allTextContents(), ['marmalade', 'recipe']);
+    assert.equal(await hits.locator('b').count(), 0, 'a message is text, not HTML');
+    await page.keyboard.press('ArrowDown');
+    assert.match(await page.evaluate(() => document.activeElement.textContent), /marmalade/);
+    await page.keyboard.press('ArrowUp');
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'search');
+    await page.keyboard.press('Enter');
+    await untilRow(page, 'a marmalade recipe');
+    assert.ok(page.url().includes(`/s/${session.id}/turn/`), page.url());
+    await page.keyboard.press('Escape');
+    await hits.waitFor({ state: 'detached' });
+  });
+});
+
+test('a misspelt word is corrected and a malformed query is explained', async () => {
+  await server.createSession({ title: 'harbour', message: 'the lighthouse keeper' });
+  await onPage('#/', async (page) => {
+    await page.locator('#search').fill('lighthuose ');
+    await page.getByRole('button', { name: 'Search for lighthouse' }).click();
+    await page.locator('.search-hits a').filter({ hasText: 'lighthouse keeper' }).waitFor();
+    await page.locator('#search').fill('/light(/');
+    await page.locator('.search-hits').getByText('invalid search query').waitFor();
+  });
+});
+
 test('a session is deleted only after confirmation', async () => {
   const session = await server.createSession({ title: 'to be deleted', message: 'x' });
   await onPage(`#/s/${session.id}`, async (page) => {

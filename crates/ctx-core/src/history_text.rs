@@ -79,7 +79,7 @@ pub(crate) fn part_text(part: &Part) -> Option<String> {
             })
         }
         Part::Image { media_type, .. } => Some(format!("[an image, {media_type}]")),
-        Part::Thought { .. } | Part::Error { .. } | Part::Plan { .. } => None,
+        Part::Thought { .. } | Part::Error { .. } | Part::Plan { .. } | Part::Record { .. } => None,
     }
 }
 

@@ -233,6 +233,21 @@ ulid_id! {
     TokenId,
 }
 
+/// An id that depends only on a name, for records that are imported: an import that is repeated
+/// gives the same ids. `at` is the time of the record in milliseconds.
+pub fn derived_ulid(name: &[&str], at: i64) -> Ulid {
+    let mut hasher = blake3::Hasher::new();
+    for part in name {
+        // With its length, so that different names are different bytes.
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part.as_bytes());
+    }
+    let hash = hasher.finalize();
+    let random =
+        hash.as_bytes()[..10].iter().fold(0_u128, |bits, byte| bits << 8 | u128::from(*byte));
+    Ulid::from_parts(u64::try_from(at).unwrap_or(0), random)
+}
+
 /// Generates ids from a seed, so that a rule that needs ids is a pure function of its arguments.
 ///
 /// The seed is a new ULID. Its last 80 bits are random, so sequences of two seeds do not overlap in

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::draft::Entry;
 use crate::id::MessageId;
 use crate::identity::Envelope;
 use crate::intent::Intent;
@@ -169,6 +170,12 @@ pub struct Overrides {
     /// What the sender may do. `None` if nothing restricts the sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rights: Option<Rights>,
+    /// Instructions of the client, which precede the system prompt of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// The beginning of the answer, which the client brings: the turn is open with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<Entry>,
 }
 
 /// The rights that policies give to the sender of a message.

@@ -111,13 +111,21 @@ pub enum Part {
     },
     /// The summary of earlier turns, in a turn of a compaction.
     Summary { text: String },
+    /// A record of another tool that has no counterpart here, verbatim. It is not sent to
+    /// providers.
+    Record {
+        /// The tool and the type of the record, for example `claude-code:attachment`.
+        kind: String,
+        /// The record as the tool wrote it.
+        content: Content,
+    },
 }
 
 impl Part {
     /// The blob that this part refers to.
     pub fn blob(&self) -> Option<BlobId> {
         match self {
-            Part::ToolResult { content, .. } => content.blob(),
+            Part::ToolResult { content, .. } | Part::Record { content, .. } => content.blob(),
             Part::Image { blob, .. } => Some(*blob),
             _ => None,
         }

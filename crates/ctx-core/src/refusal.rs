@@ -57,6 +57,16 @@ pub enum Refusal {
         what: &'static str,
         why: BadText,
     },
+    /// A search query cannot be understood.
+    #[error("invalid search query: {why}")]
+    BadQuery {
+        /// `invalid_regex`, `unknown_filter` or `invalid_filter`.
+        code: &'static str,
+        why: String,
+    },
+    /// The cursor of a page belongs to another list.
+    #[error("invalid cursor: it does not belong to this list")]
+    BadCursor,
     /// A list is too long.
     #[error("too many {what}: {count}, the limit is {max}")]
     TooMany {
@@ -185,6 +195,9 @@ pub enum Refusal {
     NoEntity,
     #[error("several entities have the name `{name}`: use an id")]
     AmbiguousName { name: String },
+    /// Several records have an id that begins with the given text.
+    #[error("ambiguous id `{id}`: it is the beginning of {}", candidates.join(", "))]
+    AmbiguousId { id: String, candidates: Vec<String> },
     /// An entity that was merged has no identities and sessions any more.
     #[error("the entity was merged into {into}")]
     EntityMerged { into: EntityId },
@@ -239,6 +252,8 @@ impl Refusal {
             Refusal::PromptOpen { .. } => "prompt_open",
             Refusal::StaleWriter => "stale_writer",
             Refusal::BadText { .. } => "bad_text",
+            Refusal::BadQuery { code, .. } => code,
+            Refusal::BadCursor => "invalid_cursor",
             Refusal::TooMany { .. } => "too_many",
             Refusal::LabelInUse { .. } => "label_in_use",
             Refusal::BadLabel { .. } | Refusal::LabelIsAnId { .. } => "bad_label",
@@ -272,6 +287,7 @@ impl Refusal {
             Refusal::ApprovalDenied => "approval_denied",
             Refusal::NoEntity => "no_entity",
             Refusal::AmbiguousName { .. } => "ambiguous_name",
+            Refusal::AmbiguousId { .. } => "ambiguous_id",
             Refusal::EntityMerged { .. } => "entity_merged",
             Refusal::SameEntity => "same_entity",
             Refusal::IdentityLinked { .. } => "identity_linked",

@@ -24,6 +24,12 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
+    /// Parses RFC 3339.
+    pub fn parse(text: &str) -> Option<Self> {
+        let at: jiff::Timestamp = text.parse().ok()?;
+        Some(Self(at.as_millisecond()))
+    }
+
     /// The date in UTC as `YYYY-MM-DD`.
     pub fn day(self) -> String {
         let mut text = self.to_string();

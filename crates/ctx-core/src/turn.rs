@@ -13,6 +13,7 @@ use crate::id::{BlobId, ObjectId, TurnId};
 use crate::message::{Message, Part, Role};
 use crate::object::{Kind as ObjectKind, Named, Object};
 use crate::time::Timestamp;
+use crate::usage::Dollars;
 use crate::worker;
 
 mod body;
@@ -64,7 +65,42 @@ pub struct Usage {
     pub cached_tokens: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
+    /// Input tokens of the last call of the model, if the other values are sums of several calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_input_tokens: Option<u64>,
     pub scope: String,
+}
+
+impl Usage {
+    /// The usage of a turn after one more call of its provider.
+    #[must_use]
+    pub fn after(earlier: Option<&Self>, call: Self) -> Self {
+        let Some(earlier) = earlier else { return call };
+        let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (a, b) => a.or(b),
+        };
+        let amount = |usage: &Self| usage.cost.as_deref().and_then(Dollars::of_cost);
+        // A cost of some of the calls would pass for the cost of all.
+        let cost = match (amount(earlier), amount(&call)) {
+            (Some(a), Some(b)) => Some(format!("{} USD", Dollars(a.0.saturating_add(b.0)))),
+            _ => None,
+        };
+        let is_sum = |usage: &Self| matches!(usage.scope.as_str(), "turn" | "last_call");
+        Self {
+            input_tokens: sum(earlier.input_tokens, call.input_tokens),
+            output_tokens: sum(earlier.output_tokens, call.output_tokens),
+            cached_tokens: sum(earlier.cached_tokens, call.cached_tokens),
+            cost,
+            last_input_tokens: call.last_call_input(),
+            scope: if is_sum(earlier) && is_sum(&call) { "turn".to_owned() } else { call.scope },
+        }
+    }
+
+    /// The input tokens of the last call of the model, if they are known.
+    pub fn last_call_input(&self) -> Option<u64> {
+        if self.scope == "last_call" { self.input_tokens } else { self.last_input_tokens }
+    }
 }
 
 /// The blobs of all messages, sorted and without duplicates.
@@ -229,6 +265,27 @@ pub struct Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_usage_of_several_calls_is_their_sum() {
+        let call = |input, output, cost: Option<&str>| Usage {
+            input_tokens: input,
+            output_tokens: output,
+            cost: cost.map(str::to_owned),
+            scope: "last_call".to_owned(),
+            ..Usage::default()
+        };
+        let first = Usage::after(None, call(Some(100), Some(5), Some("0.1 USD")));
+        assert_eq!((first.scope.as_str(), first.last_call_input()), ("last_call", Some(100)));
+        let both = Usage::after(Some(&first), call(Some(130), Some(7), Some("0.2 USD")));
+        assert_eq!((both.input_tokens, both.output_tokens), (Some(230), Some(12)));
+        assert_eq!((both.cost.as_deref(), both.scope.as_str()), (Some("0.3 USD"), "turn"));
+        assert_eq!(both.last_call_input(), Some(130), "the size of the last request");
+        let third = Usage::after(Some(&both), call(None, Some(1), None));
+        assert_eq!((third.input_tokens, third.output_tokens), (Some(230), Some(13)));
+        assert_eq!((third.cost, third.last_input_tokens), (None, None));
+    }
+
     use crate::id::MessageId;
     use crate::message::{Role, ToolStatus};
     use ulid::Ulid;

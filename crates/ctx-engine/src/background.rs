@@ -351,10 +351,11 @@ impl Engine {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::recover_run(view, run, &run_host, invocation)
         };
-        match self.open_run(Target::Id(session), Needs::CLOSE, rule).await {
+        match self.open_run(Target::Id(session), Needs::CLOSE, None, rule).await {
             Ok(Some(again)) => {
-                tracing::info!(%session, %run, again = %again.id, "a process ended before anything \
-                    of a run was stored: the run is repeated");
+                let again = again.submitted.run_id;
+                tracing::info!(%session, %run, ?again, "a process ended before anything of a run \
+                    was stored: the run is repeated");
                 Ok(())
             }
             Ok(None) => {

@@ -244,7 +244,7 @@ pub(crate) async fn assemble(
     };
     let mut offered: Vec<Arc<Tool>> = opened_run.run.tools.iter().cloned().map(Arc::new).collect();
     if about.can.tools || about.can.mcp {
-        let own = tools::offered(engine, session).await?;
+        let own = tools::offered(engine, session, about.can.mcp).await?;
         offered.extend(
             own.into_iter()
                 .filter(|tool| opened_run.run.tools.iter().all(|client| client.name != tool.name)),
@@ -256,7 +256,7 @@ pub(crate) async fn assemble(
         run: opened_run.run.id,
         working_dir: session.working_dir.clone(),
         model: opened_run.run.model.clone().or_else(|| about.model.clone()),
-        system: system(engine, session, opened_run.entity_sessions.as_ref(), about).await?,
+        system: system(engine, session, opened_run, about).await?,
         messages,
         images,
         tools: offered,
@@ -269,11 +269,12 @@ pub(crate) async fn assemble(
     Ok(Assembled { provider_id: provider_id.clone(), request, history, starts })
 }
 
-/// The system prompt: the persona, or the task of a worker, and the project's instructions.
+/// The system prompt: the client's instructions, the persona, or the task of a worker, and the
+/// project's instructions.
 async fn system(
     engine: &Engine,
     session: &Session,
-    entity_sessions: Option<&Vec<String>>,
+    opened_run: &OpenedRun,
     about: &About,
 ) -> Result<Option<String>, Error> {
     let persona =
@@ -291,8 +292,9 @@ async fn system(
         Some(dir) if about.agent.is_none() => instructions::read(dir).await,
         _ => None,
     };
-    let others = other_sessions(engine, session, entity_sessions).await?;
-    let parts = persona.into_iter().chain(worker).chain(project).chain(others);
+    let others = other_sessions(engine, session, opened_run.entity_sessions.as_ref()).await?;
+    let client = opened_run.items.last().and_then(|item| item.overrides.instructions.clone());
+    let parts = client.into_iter().chain(persona).chain(worker).chain(project).chain(others);
     let parts: Vec<String> = parts.collect();
     Ok((!parts.is_empty()).then(|| parts.join("\n\n")))
 }

@@ -18,6 +18,7 @@ use crate::clock::{Clock, StoreClock};
 use crate::outbox::Courier;
 use crate::schedules::Schedule;
 use crate::shared::{EngineTimeouts, Providers, Shared};
+use crate::usage::Spending;
 
 /// Errors of the engine.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +71,7 @@ pub struct Engine {
     schedules: Arc<[Schedule]>,
     shared: Arc<Shared>,
     courier: Option<Arc<dyn Courier>>,
+    spending: Arc<Spending>,
 }
 
 impl Engine {
@@ -85,6 +87,7 @@ impl Engine {
             schedules: Arc::from([]),
             shared: Arc::new(Shared::new(Providers::default(), EngineTimeouts::default())),
             courier: None,
+            spending: Arc::default(),
         }
     }
 
@@ -122,6 +125,12 @@ impl Engine {
     #[must_use]
     pub fn with_courier(self, courier: Arc<dyn Courier>) -> Self {
         Self { courier: Some(courier), ..self }
+    }
+
+    /// Sets prices and limits.
+    #[must_use]
+    pub fn with_spending(self, spending: Spending) -> Self {
+        Self { spending: Arc::new(spending), ..self }
     }
 
     /// Replaces the settings.
@@ -166,6 +175,11 @@ impl Engine {
 
     pub(crate) fn courier(&self) -> Option<&Arc<dyn Courier>> {
         self.courier.as_ref()
+    }
+
+    /// Prices and limits of the user.
+    pub fn spending(&self) -> &Spending {
+        &self.spending
     }
 
     /// The settings of the user.
@@ -305,9 +319,4 @@ impl Engine {
         self.execute(write, rule).await?;
         Ok(id)
     }
-}
-
-/// A session id if the name has that form, else a label.
-pub(crate) fn target(name: &str) -> Target {
-    name.parse().map_or_else(|_| Target::Label(name.to_owned()), Target::Id)
 }

@@ -6,7 +6,7 @@ use ctx_core::identity::{Address, Entity, EntityKind, Identity, check_field};
 use ctx_core::refusal::Refusal;
 use ctx_store::PAGE_MAX;
 
-use crate::engine::{Engine, Error, target};
+use crate::engine::{Engine, Error};
 use crate::sessions::Info;
 
 /// An entity to be created.
@@ -79,7 +79,7 @@ impl Entities<'_> {
         Ok(entity)
     }
 
-    /// The entity with an id or a name.
+    /// The entity with an id or a name, or whose id begins with a text.
     ///
     /// Fails if there is none, or several have the name.
     pub async fn find(self, name: &str) -> Result<Entity, Error> {
@@ -88,7 +88,10 @@ impl Entities<'_> {
         }
         let mut named = self.engine.store().entities_named(name).await?;
         match (named.pop(), named.is_empty()) {
-            (None, _) => Err(Refusal::NoEntity.into()),
+            (None, _) => match self.engine.ids().entity(name).await? {
+                Some(id) => self.get(id).await,
+                None => Err(Refusal::NoEntity.into()),
+            },
             (Some(entity), true) => Ok(entity),
             (Some(_), false) => {
                 let name = name.chars().take(80).collect();
@@ -174,7 +177,7 @@ impl Aliases<'_> {
     /// Fails if there is no such session, or the alias is not valid or in use.
     pub async fn add(self, alias: &str, session: &str) -> Result<Alias, Error> {
         let now = self.engine.now();
-        Ok(self.engine.store().add_alias(alias, &target(session), now).await?)
+        Ok(self.engine.store().add_alias(alias, &self.engine.target(session).await?, now).await?)
     }
 
     /// Removes an alias and returns it. The session stays.

@@ -5,7 +5,7 @@ use ctx_core::id::MessageId;
 use ctx_core::inbox::{Item, ItemState};
 use ctx_core::refusal::Refusal;
 
-use crate::engine::{Error, target};
+use crate::engine::Error;
 use crate::messages::Messages;
 
 impl Messages<'_> {
@@ -17,7 +17,10 @@ impl Messages<'_> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::edit_item(view, item, &text, invocation)
         };
-        self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
+        self.engine
+            .decide(self.engine.target(session).await?, Needs::RUN, Vec::new(), rule)
+            .await
+            .map(drop)
     }
 
     /// Moves a waiting message to another place, counted from 1.
@@ -27,7 +30,10 @@ impl Messages<'_> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::move_item(view, item, place, invocation)
         };
-        self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
+        self.engine
+            .decide(self.engine.target(session).await?, Needs::RUN, Vec::new(), rule)
+            .await
+            .map(drop)
     }
 
     /// Removes a waiting message.
@@ -37,7 +43,10 @@ impl Messages<'_> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::withdraw_item(view, item, invocation)
         };
-        self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
+        self.engine
+            .decide(self.engine.target(session).await?, Needs::RUN, Vec::new(), rule)
+            .await
+            .map(drop)
     }
 
     /// The waiting messages, and those that were dropped because the inbox was full.
@@ -45,7 +54,7 @@ impl Messages<'_> {
     /// Fails if the session does not exist.
     pub async fn inbox(self, session: &str) -> Result<Vec<Item>, Error> {
         let needs = Needs { dropped: true, ..Needs::NOTHING };
-        let view = self.engine.store().view(&target(session), needs).await?;
+        let view = self.engine.store().view(&self.engine.target(session).await?, needs).await?;
         let inbox = view.ok_or(Refusal::NoSession)?.inbox;
         Ok(inbox.into_iter().filter(|item| item.state != ItemState::Taken).collect())
     }

@@ -35,16 +35,19 @@
 //! |---|---|
 //! | [`Engine::sessions`] | create, find, change, fork, archive and delete sessions |
 //! | [`Engine::messages`] | send and read messages, edit the inbox |
+//! | [`Engine::client_histories`] | messages of clients that send their history |
 //! | [`Engine::runs`] | cancel, retry and resume runs |
 //! | [`Engine::tasks`] | record work, list and reopen tasks |
 //! | [`Engine::contexts`] | what the next request has, compaction, pinned turns |
 //! | [`Engine::events`] | stored and live events |
 //! | [`Engine::records`] | commits, objects, notes, search |
 //! | [`Engine::bundles`] | sessions as files |
+//! | [`Engine::imports`] | sessions of other tools, turn by turn |
 //! | [`Engine::inbound`] | messages from channels, policies |
 //! | [`Engine::entities`], [`Engine::aliases`] | who sends them; further labels of sessions |
 //! | [`Engine::outbox`] | deliveries to channels |
 //! | [`Engine::tokens`] | API tokens |
+//! | [`Engine::tools`] | ctx's own tools, for agents that ctx does not run |
 //! | [`Engine::schedules`] | messages that a timer sends |
 //! | [`Engine::maintenance`] | verification, garbage collection, backup |
 //! | [`Engine::background`] | leases, recovery, timers, shutdown |
@@ -86,24 +89,32 @@
 mod actor;
 mod background;
 mod classifier;
+mod client_histories;
 mod clock;
 mod compaction;
 mod context;
+mod context_packs;
 mod diff;
 mod engine;
 mod events;
 mod feed;
 mod history_cache;
+mod history_places;
 mod identities;
+mod ids;
+mod imports;
 mod inbound;
 mod inbox;
 mod instructions;
 mod lease;
+mod located_messages;
 mod maintenance;
 mod message_pages;
 mod messages;
 mod nodes;
 mod outbox;
+mod outside_work;
+mod past_work;
 pub mod provider;
 mod recorder;
 mod records;
@@ -122,32 +133,39 @@ mod tasks;
 mod tokens;
 mod tools;
 mod turns;
+mod usage;
 mod workers;
 
 pub use background::Background;
 pub use classifier::{Classifier, ProviderClassifier, RuleClassifier};
+pub use client_histories::{ClientHistories, ClientRequest, ClientSession};
 pub use clock::{Clock, ManualClock};
 pub use compaction::{Context, Contexts};
+pub use context_packs::FoundTask;
 pub use ctx_core as core;
 pub use ctx_store::sqlite::{self, truncate_log};
 pub use ctx_store::{
     CommitQuery, CopyReport, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove,
-    Health, Hidden, Hit, Indexing, Location, NarrativeNote, Options, OutboxQuery, PAGE_MAX,
-    SearchPage, SearchPlace, Server, SessionQuery, Store, StoredOutgoing, StoredStep, StoredTurn,
-    TreeTurn, VerifyReport,
+    Health, Hidden, Indexing, Location, NarrativeNote, OnceKey, Options, OutboxQuery, PAGE_MAX,
+    Server, SessionQuery, Store, StoredOutgoing, StoredStep, StoredTurn, TreeTurn, UlidKind,
+    UsageKey, VerifyReport,
 };
 pub use diff::{Diff, Side, Writer};
 pub use engine::{Engine, Error};
 pub use events::{Events, Follow, FollowAll};
 pub use feed::{Encoded, Item as FeedItem, TextDelta};
 pub use identities::{Aliases, Entities, NewEntity};
+pub use ids::{Ids, Record, short_among};
+pub use imports::{ImportReport, ImportWriter, ImportedTurn, Imports};
 pub use inbound::{Explained, InboundMessages, NewInbound, ReceivedMessage};
+pub use located_messages::{Located, OpenTurn, StoredMessage};
 pub use maintenance::Maintenance;
 pub use message_pages::{ListedMessage, Order, Page, Place};
 pub use messages::Messages;
 pub use outbox::{Courier, DeliveryError, Outbox};
+pub use outside_work::OutsideEvent;
 pub use recorder::{Outcome, Recorder, Status};
-pub use records::Records;
+pub use records::{Records, SearchRequest};
 pub use runs::Runs;
 pub use schedules::{ListedSchedule, Schedule, Schedules};
 pub use session_bundles::{Bundles, ImportEffect, Imported};
@@ -158,4 +176,9 @@ pub use store_copy::{CopiedStore, CopyPhase, CopyProgress, copy_store, is_same_s
 pub use submit::{Key, NewMessage, NewSession, Submitted};
 pub use tasks::{CleanupReport, Tasks};
 pub use tokens::{NewToken, Tokens};
+pub use tools::{
+    DefaultSession, Effect, OutsideCaller, Progress, ToolAnswer, ToolDefinition, Tools,
+    definition_of, task_document,
+};
 pub use turns::{Branch, Exchange, NewTurn};
+pub use usage::{Spending, UsageReport, UsageReports};

@@ -9,7 +9,7 @@ use ctx_core::refusal::Refusal;
 use ctx_core::time::Timestamp;
 use ctx_store::{StoredTurn, TurnQuery};
 
-use crate::engine::{Engine, Error, target};
+use crate::engine::{Engine, Error};
 use crate::messages::Messages;
 
 /// A message with its turn.
@@ -120,7 +120,7 @@ impl Messages<'_> {
         let view = self
             .engine
             .store()
-            .view(&target(session), Needs { to_seal: false, ..Needs::CLOSE })
+            .view(&self.engine.target(session).await?, Needs { to_seal: false, ..Needs::CLOSE })
             .await?
             .ok_or(Refusal::NoSession)?;
         let head = view.session.head.map(|head| (head, view.session.turn_count));
@@ -128,6 +128,16 @@ impl Messages<'_> {
             Order::Asc => self.engine.forward(head, from, limit, &open(&view)).await,
             Order::Desc => self.engine.backward(head, from, limit, &open(&view)).await,
         }
+    }
+
+    /// The messages of the open turn as far as they are stored, oldest first.
+    ///
+    /// Fails if the session does not exist.
+    pub async fn open_turn(self, session: &str) -> Result<Vec<Message>, Error> {
+        let needs = Needs { to_seal: false, ..Needs::CLOSE };
+        let view = self.engine.store().view(&self.engine.target(session).await?, needs).await?;
+        let view = view.ok_or(Refusal::NoSession)?;
+        Ok(open(&view).into_iter().map(|listed| listed.message).collect())
     }
 }
 

@@ -23,6 +23,8 @@ use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::tools::{Progress, ToolAnswer};
+
 /// Capacity of the channel from a provider to its run.
 pub const DELTAS_MAX: usize = 256;
 /// Most calls of ctx's own tools that an agent may have open at once.
@@ -262,8 +264,10 @@ impl Pace {
 pub struct ToolRequest {
     pub name: String,
     pub params: Value,
-    /// Sends the answer to the agent, and whether it is an error.
-    pub reply: oneshot::Sender<(String, bool)>,
+    /// Receives the steps of a call that takes long.
+    pub progress: Progress,
+    /// Sends the answer to the agent. If the receiver is dropped, a call that waits ends.
+    pub reply: oneshot::Sender<ToolAnswer>,
 }
 
 impl Link {

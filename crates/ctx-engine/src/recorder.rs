@@ -7,7 +7,7 @@ use ctx_core::decide::{
     self, Classified, CommitRecord, Decided, Handled, Incorporated, Invocation, Moved, Needs,
     Recovered, SessionView, classifier_input,
 };
-use ctx_core::id::NoteId;
+use ctx_core::id::{BlobId, NoteId};
 use ctx_core::intent::{Intent, classify};
 use ctx_core::object::Named;
 use ctx_core::prompt::{Choice, Prompt};
@@ -76,6 +76,11 @@ impl Recorder {
         &self.target
     }
 
+    /// Removes the observations that were not flushed, and their contents.
+    pub(crate) fn take_pending(&mut self) -> (Vec<Entry>, Vec<Named>) {
+        (std::mem::take(&mut self.pending), std::mem::take(&mut self.objects))
+    }
+
     // ---- reading --------------------------------------------------------------------------------
 
     pub(crate) async fn view(&self) -> Result<SessionView, Error> {
@@ -129,6 +134,18 @@ impl Recorder {
     /// Records that a file was written, with its new content.
     pub fn observe_file_write(&mut self, path: impl Into<String>, bytes: Vec<u8>) {
         let content = Some(self.content(bytes));
+        self.pending.push(Entry::FileWrite { path: path.into(), content });
+    }
+
+    /// Records that a file was read whose content is not stored, with its hash and size.
+    pub fn observe_omitted_read(&mut self, path: impl Into<String>, omitted: BlobId, bytes: u64) {
+        let content = Content::Omitted { omitted, bytes };
+        self.pending.push(Entry::FileRead { path: path.into(), content });
+    }
+
+    /// Records that a file was written whose content is not stored, with its hash and size.
+    pub fn observe_omitted_write(&mut self, path: impl Into<String>, omitted: BlobId, bytes: u64) {
+        let content = Some(Content::Omitted { omitted, bytes });
         self.pending.push(Entry::FileWrite { path: path.into(), content });
     }
 

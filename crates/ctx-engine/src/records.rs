@@ -1,17 +1,33 @@
 //! Read access to commits, objects and notes, and search.
 
-use std::collections::HashSet;
-
 use ctx_core::commit::Commit;
 use ctx_core::id::{CommitId, EntityId, ObjectId};
 use ctx_core::object::Object;
+use ctx_core::search::Page;
 use ctx_core::time::Timestamp;
-use ctx_store::{CommitQuery, Found, Hit, NarrativeNote, PAGE_MAX, SearchPage, SearchPlace};
+use ctx_store::{CommitQuery, Found, NarrativeNote, SearchQuery};
 
 use crate::engine::{Engine, Error};
 
-/// Most pages of matches that are read for one page of an entity's matches.
-const ENTITY_PAGES_MAX: usize = 50;
+/// What to search for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchRequest {
+    /// Words and filters, as `docs/search.md` describes them.
+    pub query: String,
+    /// Only in the sessions of this entity.
+    pub entity: Option<EntityId>,
+    /// [`Page::next`] of the page before.
+    pub cursor: Option<String>,
+    /// Most hits of the page, at most [`ctx_store::PAGE_MAX`].
+    pub limit: usize,
+}
+
+impl SearchRequest {
+    /// The first page of a query.
+    pub fn new(query: &str, limit: usize) -> Self {
+        Self { query: query.to_owned(), entity: None, cursor: None, limit }
+    }
+}
 
 /// Records: commits, objects by id, notes by day, and search.
 ///
@@ -25,8 +41,8 @@ const ENTITY_PAGES_MAX: usize = 50;
 /// let sealed = work.seal(Some("Added retries")).await?;
 /// let object = engine.records().object(sealed.id.0).await?;
 /// assert!(object.is_some());
-/// engine.maintenance().update_indexes().await?;
-/// assert_eq!(engine.records().search("retries", 10).await?.len(), 1);
+/// let request = ctx_engine::SearchRequest::new("retries", 10);
+/// assert_eq!(engine.records().search(&request).await?.hits.len(), 1);
 /// # Ok(())
 /// # }
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -50,6 +66,13 @@ impl Records<'_> {
     /// Fails if the store fails.
     pub async fn commits(self, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error> {
         Ok(self.engine.store().commits(query).await?)
+    }
+
+    /// The number of commits that match a query, whatever its limit is.
+    ///
+    /// Fails if the store fails.
+    pub async fn count_commits(self, query: &CommitQuery) -> Result<u64, Error> {
+        Ok(self.engine.store().count_commits(query).await?)
     }
 
     /// An object by its complete id.
@@ -78,50 +101,31 @@ impl Records<'_> {
         Ok(self.engine.store().narrative(from, to, limit).await?)
     }
 
-    /// Searches turns, steps and commits; newest matches first.
+    /// Searches the messages of all sessions and the records of tasks; best hits first.
     ///
-    /// Fails if the store fails.
-    pub async fn search(self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
-        Ok(self.engine.store().search_index().search(words, None, limit.min(PAGE_MAX)).await?.hits)
-    }
-
-    /// A page of the matches, from a cursor on.
-    ///
-    /// Fails if the store fails.
-    pub async fn search_from(
-        self,
-        words: &str,
-        from: Option<SearchPlace>,
-        limit: usize,
-    ) -> Result<SearchPage, Error> {
-        Ok(self.engine.store().search_index().search(words, from, limit.min(PAGE_MAX)).await?)
-    }
-
-    /// A page of the matches in the sessions of an entity, from a cursor on. It is short if the
-    /// next matches are far behind many others.
-    ///
-    /// Fails if the store fails.
-    pub async fn search_entity(
-        self,
-        entity: EntityId,
-        words: &str,
-        from: Option<SearchPlace>,
-        limit: usize,
-    ) -> Result<SearchPage, Error> {
-        let sessions = self.engine.entities().sessions(entity).await?;
-        let ids: HashSet<String> =
-            sessions.into_iter().map(|info| info.session.id.to_string()).collect();
-        let mut page = SearchPage { hits: Vec::new(), next: from };
-        for _ in 0..ENTITY_PAGES_MAX {
-            let missing = limit.saturating_sub(page.hits.len());
-            let found = self.search_from(words, page.next, missing.max(1)).await?;
-            let is_own = |hit: &Hit| hit.session.as_ref().is_some_and(|id| ids.contains(id));
-            page.hits.extend(found.hits.into_iter().filter(is_own));
-            page.next = found.next;
-            if page.next.is_none() || page.hits.len() >= limit {
-                break;
+    /// Fails if the query is malformed or the store fails.
+    pub async fn search(self, request: &SearchRequest) -> Result<Page, Error> {
+        let sessions = match request.entity {
+            Some(entity) => {
+                let sessions = self.engine.entities().sessions(entity).await?;
+                Some(sessions.into_iter().map(|info| info.session.id).collect())
             }
-        }
-        Ok(page)
+            None => None,
+        };
+        let query = SearchQuery {
+            text: request.query.clone(),
+            sessions,
+            cursor: request.cursor.clone(),
+            limit: request.limit,
+            now: self.engine.now(),
+        };
+        Ok(self.engine.store().search_index().search(&query).await?)
+    }
+
+    /// Number of rows that the search index has not read yet.
+    ///
+    /// Fails if the store fails.
+    pub async fn search_lag(self) -> Result<u64, Error> {
+        Ok(self.engine.store().search_index().lag().await?)
     }
 }

@@ -3,23 +3,26 @@
 use std::time::Duration;
 
 use ctx_core::decide::{
-    self, Decided, Decision, HeadBefore, Invocation, Needs, OpenedRun, SessionView,
-    TerminationCause,
+    self, Change, Decided, Decision, HeadBefore, HistoryKey, Invocation, Needs, OpenedRun,
+    SessionView, TerminationCause,
 };
-use ctx_core::id::{RunId, SessionId, SuspensionId};
+use ctx_core::draft::Entry;
+use ctx_core::id::{MessageId, RunId, SessionId, SuspensionId};
 use ctx_core::inbox::Overrides;
+use ctx_core::message::Role;
 use ctx_core::prompt::Choice;
 use ctx_core::refusal::Refusal;
 use ctx_core::run::Run;
 use ctx_core::session::Activity;
 use ctx_core::suspension::Answer;
-use ctx_store::Target;
+use ctx_store::{Executed, Once, OnceKey, Target, Write};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::context::messages_of;
-use crate::engine::{Engine, Error, target};
+use crate::engine::{Engine, Error};
 use crate::sessions::Info;
-use crate::submit::{Submitted, to_completion};
+use crate::submit::{Submitted, replayed, to_completion};
 
 /// Runs: cancel and retry them, and answer what a suspended one waits for.
 ///
@@ -74,13 +77,26 @@ impl Runs<'_> {
         suspension: SuspensionId,
         answer: Answer,
     ) -> Result<Option<Run>, Error> {
+        let target = self.engine.target(session).await?;
+        let opened = self.resume_once(target, suspension, answer, None).await?;
+        Ok(opened.and_then(|opened| opened.run))
+    }
+
+    /// As [`Runs::resume`], under an idempotency key. `None` if other suspensions are open.
+    pub(crate) async fn resume_once(
+        self,
+        target: Target,
+        suspension: SuspensionId,
+        answer: Answer,
+        key: Option<OnceKey>,
+    ) -> Result<Option<StartedRun>, Error> {
         self.engine.ensure_lease().await?;
         let run_host = self.engine.shared().run_host.clone();
         let needs = Needs { suspension: Some(suspension), ..Needs::MESSAGE };
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::resume(view, suspension, &answer, &run_host, invocation)
         };
-        self.engine.open_run(target(session), needs, rule).await
+        self.engine.open_run(target, needs, key, rule).await
     }
 
     /// Answers the question with two choices.
@@ -93,13 +109,27 @@ impl Runs<'_> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::answer_session_prompt(view, choice, &run_host, &settings, invocation)
         };
-        self.engine.open_run(target(session), Needs::MESSAGE, rule).await
+        let target = self.engine.target(session).await?;
+        let opened = self.engine.open_run(target, Needs::MESSAGE, None, rule).await?;
+        Ok(opened.and_then(|opened| opened.run))
     }
 
     /// Runs the last message again, if wanted with another provider or model.
     ///
     /// Fails if the session is busy or has no turn.
     pub async fn retry(self, session: &str, overrides: Overrides) -> Result<Submitted, Error> {
+        self.retry_once(session, overrides, Vec::new(), None).await
+    }
+
+    /// As [`Runs::retry`], under an idempotency key. The message is found by the history keys,
+    /// which are pairs of scope and key.
+    pub(crate) async fn retry_once(
+        self,
+        session: &str,
+        overrides: Overrides,
+        keys: Vec<(String, String)>,
+        once: Option<OnceKey>,
+    ) -> Result<Submitted, Error> {
         self.engine.ensure_lease().await?;
         let info = self.engine.sessions().get(session).await?;
         self.engine.shared().known(overrides.provider_id.as_deref(), None)?;
@@ -113,20 +143,20 @@ impl Runs<'_> {
         let run_host = self.engine.shared().run_host.clone();
         let rule = move |view: &SessionView, invocation: &Invocation| {
             let decision = decide::retry(view, head, before, &items, &run_host, invocation)?;
-            let (batch, opened_run) = decision.into_parts();
+            let (mut batch, opened_run) = decision.into_parts();
+            let key = |(scope, key): &(String, String)| HistoryKey {
+                scope: scope.clone(),
+                key: key.clone(),
+                message: first,
+            };
+            let keys = keys.iter().map(|pair| Change::PutHistoryKey(Box::new(key(pair))));
+            batch.changes.extend(keys);
             Ok(Decision::new(batch, Some(opened_run)))
         };
-        let run = self.engine.open_run(Target::Id(info.session.id), Needs::MESSAGE, rule).await?;
-        Ok(Submitted {
-            session: info.session.id,
-            message_id: first,
-            run_id: run.map(|run| run.id),
-            position: None,
-            state: Activity::Running,
-            intent: None,
-            prompt: None,
-            replayed: false,
-        })
+        let target = Target::Id(info.session.id);
+        let opened = self.engine.open_run(target, Needs::MESSAGE, once, rule).await?;
+        let started = opened.ok_or(Refusal::NothingToRetry)?;
+        Ok(started.submitted)
     }
 
     /// A run and its session.
@@ -135,6 +165,11 @@ impl Runs<'_> {
     pub async fn get(self, id: RunId) -> Result<(Run, SessionId), Error> {
         let run = self.engine.store().run(id).await?;
         Ok(run.ok_or_else(|| ctx_store::Error::NotFound { what: "run", name: id.to_string() })?)
+    }
+
+    /// Whether this process runs the session.
+    pub fn is_here(self, session: SessionId) -> bool {
+        self.engine.shared().is_awake(session)
     }
 
     /// Ends the run of a session if its process is dead, without waiting for the next sweep.
@@ -169,7 +204,8 @@ impl Engine {
         let info = self.sessions().get(session).await?;
         let (waited, before) =
             (info.session.state == Activity::Suspended, info.run.map(|run| run.id));
-        let id = self.decide(target(session), Needs::CLOSE, Vec::new(), rule).await?.session;
+        let id =
+            self.decide(self.target(session).await?, Needs::CLOSE, Vec::new(), rule).await?.session;
         self.shared().recheck(id);
         if waited {
             self.release(id);
@@ -196,22 +232,66 @@ impl Engine {
         &self,
         target: Target,
         needs: Needs,
+        key: Option<OnceKey>,
         rule: F,
-    ) -> Result<Option<Run>, Error>
+    ) -> Result<Option<StartedRun>, Error>
     where
         F: Fn(&SessionView, &Invocation) -> Decided<Option<Box<OpenedRun>>> + Send + 'static,
     {
         let engine = self.clone();
+        let invocation = self.invocation();
+        let write = Write { target, needs, objects: Vec::new(), now: invocation.now };
+        let once = key.map(|key| Once { key, answer: started_answer });
+        let rule =
+            move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &invocation);
         to_completion(async move {
-            let written = engine.decide(target, needs, Vec::new(), rule).await?;
-            let run = written.reply.as_ref().map(|opened_run| opened_run.run.clone());
-            if let Some(opened_run) = written.reply {
-                engine.start_run(written.session, opened_run);
-            } else {
+            let written = match engine.execute_once(write, once, rule).await? {
+                Executed::Written(written) => written,
+                Executed::Replayed(answer) => {
+                    let submitted = Submitted { replayed: true, ..replayed(answer)? };
+                    return Ok(Some(StartedRun { run: None, submitted }));
+                }
+            };
+            let Some(opened_run) = written.reply else {
                 engine.wake(written.session);
-            }
-            Ok(run)
+                return Ok(None);
+            };
+            let submitted = started(written.session, &opened_run);
+            let run = Some(opened_run.run.clone());
+            engine.start_run(written.session, opened_run);
+            Ok(Some(StartedRun { run, submitted }))
         })
         .await
     }
+}
+
+/// A run that was opened by an answer or a retry.
+pub(crate) struct StartedRun {
+    /// `None` if it was started before, with the same idempotency key.
+    pub(crate) run: Option<Run>,
+    pub(crate) submitted: Submitted,
+}
+
+/// The result for a run that was opened. Its message is the one that the run answers: the results
+/// of the client's tools, or the first message of the turn.
+fn started(session: SessionId, opened: &OpenedRun) -> Submitted {
+    let results = opened.drafts.iter().rev().find_map(|entry| match entry {
+        Entry::Message { id, role: Role::Tool, .. } if !opened.resumes.is_empty() => Some(*id),
+        _ => None,
+    });
+    let first = opened.items.first().map(|item| item.message_id);
+    Submitted {
+        session,
+        message_id: results.or(first).unwrap_or(MessageId(opened.run.id.0)),
+        run_id: Some(opened.run.id),
+        position: None,
+        state: Activity::Running,
+        intent: None,
+        prompt: None,
+        replayed: false,
+    }
+}
+
+fn started_answer(session: SessionId, opened: &Option<Box<OpenedRun>>) -> Value {
+    opened.as_ref().map_or(Value::Null, |opened| json!(started(session, opened)))
 }

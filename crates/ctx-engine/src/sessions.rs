@@ -14,7 +14,7 @@ use ctx_core::task::Task;
 use ctx_store::{HeadMove, Hidden, SessionQuery, Target, TreeTurn};
 use tokio::time::Instant;
 
-use crate::engine::{Engine, Error, target};
+use crate::engine::{Engine, Error};
 
 /// How often a session that another process runs is read.
 const SETTLED_POLL: Duration = Duration::from_millis(100);
@@ -117,7 +117,8 @@ impl Sessions<'_> {
     ///
     /// Fails if it does not exist.
     pub async fn get(self, session: &str) -> Result<Info, Error> {
-        let view = self.engine.store().view(&target(session), Needs::RUN).await?;
+        let view =
+            self.engine.store().view(&self.engine.target(session).await?, Needs::RUN).await?;
         self.engine.info_of(view.ok_or(Refusal::NoSession)?).await
     }
 
@@ -129,7 +130,10 @@ impl Sessions<'_> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::update_session(view, &patch, &catalog, invocation)
         };
-        let written = self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await?;
+        let written = self
+            .engine
+            .decide(self.engine.target(session).await?, Needs::RUN, Vec::new(), rule)
+            .await?;
         self.engine.wake(written.session);
         self.engine.sessions().get(session).await
     }
@@ -152,7 +156,12 @@ impl Sessions<'_> {
     pub async fn unarchive(self, session: &str) -> Result<Info, Error> {
         let written = self
             .engine
-            .decide(target(session), Needs::NOTHING, Vec::new(), decide::unarchive)
+            .decide(
+                self.engine.target(session).await?,
+                Needs::NOTHING,
+                Vec::new(),
+                decide::unarchive,
+            )
             .await?;
         self.engine.wake(written.session);
         self.engine.sessions().get(session).await
@@ -191,9 +200,12 @@ impl Sessions<'_> {
     pub async fn rewind(self, session: &str, turn: TurnId) -> Result<Info, Error> {
         let needs = Needs { turn: Some(TurnNeed::Ancestor(turn)), ..Needs::RUN };
         self.engine
-            .decide(target(session), needs, Vec::new(), move |view, invocation| {
-                decide::rewind(view, turn, invocation)
-            })
+            .decide(
+                self.engine.target(session).await?,
+                needs,
+                Vec::new(),
+                move |view, invocation| decide::rewind(view, turn, invocation),
+            )
             .await?;
         self.engine.sessions().get(session).await
     }
@@ -264,6 +276,39 @@ impl Sessions<'_> {
     pub async fn tree(self, session: &str, limit: usize) -> Result<Vec<TreeTurn>, Error> {
         let id = self.engine.sessions().get(session).await?.session.id;
         Ok(self.engine.store().tree(id, limit).await?)
+    }
+
+    /// Gives a session another label; the old one becomes an alias.
+    ///
+    /// Fails if the session does not exist, or the label is not valid or in use.
+    pub async fn relabel(self, session: &str, label: &str) -> Result<Info, Error> {
+        let id = self.get(session).await?.session.id;
+        let now = self.engine.now();
+        self.engine.store().relabel_session(&Target::Id(id), label, now).await?;
+        self.engine.shared().recheck(id);
+        self.get(&id.to_string()).await
+    }
+
+    /// The active sessions with this working directory, those with the newest activity first.
+    ///
+    /// Fails if the store fails.
+    pub async fn in_directory(self, dir: &str, limit: usize) -> Result<Vec<Info>, Error> {
+        let mut infos = Vec::new();
+        for id in self.engine.store().sessions_in(dir, limit).await? {
+            match self.get(&id.to_string()).await {
+                Ok(info) => infos.push(info),
+                Err(error) if error.code() == "no_session" => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(infos)
+    }
+
+    /// The number of sessions that match a query, whatever its cursor and limit are.
+    ///
+    /// Fails if the store fails.
+    pub async fn count(self, query: &SessionQuery) -> Result<u64, Error> {
+        Ok(self.engine.store().count_sessions(query).await?)
     }
 
     /// Sessions that match a query, those with the newest activity first; and the number of

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::engine::{Engine, Error, target};
+use crate::engine::{Engine, Error};
 use crate::messages::Messages;
 use crate::run_slots::RunSlot;
 use crate::sessions::{Info, Sessions};
@@ -85,7 +85,7 @@ const CREATE_SCOPE: &str = "sessions";
 
 impl Key {
     pub(crate) fn scoped(self, scope: impl Into<String>) -> OnceKey {
-        OnceKey { scope: scope.into(), key: self.key, request: self.request }
+        OnceKey { scope: scope.into(), key: self.key, request: self.request, max_age: None }
     }
 }
 
@@ -127,7 +127,7 @@ impl Submitted {
 }
 
 /// The answer for a message, as it is stored under its key.
-fn remembered(session: SessionId, accepted: &Accepted) -> Value {
+pub(crate) fn remembered(session: SessionId, accepted: &Accepted) -> Value {
     json!(Submitted::of(session, accepted))
 }
 
@@ -220,7 +220,13 @@ impl Messages<'_> {
             None => None,
         };
         self.engine
-            .submit_to(target(session), SubmitTarget::Existing, message, once, RunPolicy::StartRun)
+            .submit_to(
+                self.engine.target(session).await?,
+                SubmitTarget::Existing,
+                message,
+                once,
+                RunPolicy::StartRun,
+            )
             .await
     }
 
@@ -230,7 +236,13 @@ impl Messages<'_> {
     /// Fails if the session does not exist or does not accept the message.
     pub async fn post(self, session: &str, message: NewMessage) -> Result<Submitted, Error> {
         self.engine
-            .submit_to(target(session), SubmitTarget::Existing, message, None, RunPolicy::QueueOnly)
+            .submit_to(
+                self.engine.target(session).await?,
+                SubmitTarget::Existing,
+                message,
+                None,
+                RunPolicy::QueueOnly,
+            )
             .await
     }
 
@@ -328,7 +340,7 @@ impl Engine {
     }
 
     /// Stores a message in one transaction and hands it over.
-    async fn accept(
+    pub(crate) async fn accept(
         &self,
         write: Write,
         once: Option<Once<Accepted>>,

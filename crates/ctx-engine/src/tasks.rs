@@ -6,9 +6,9 @@ use ctx_core::refusal::Refusal;
 use ctx_core::session::{Activity, Origin};
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
-use ctx_store::{Due, Target};
+use ctx_store::{Due, StoredStep, Target};
 
-use crate::engine::{Engine, Error, target};
+use crate::engine::{Engine, Error};
 use crate::message_pages::Order;
 use crate::recorder::Recorder;
 
@@ -73,7 +73,7 @@ impl Tasks<'_> {
     ///
     /// Fails if the store fails or the label is not valid.
     pub async fn recorder(self, label: &str) -> Result<Recorder, Error> {
-        let target = target(label);
+        let target = self.engine.target(label).await?;
         if self.engine.store().view(&target, Needs::default()).await?.is_none() {
             match self.engine.sessions().create_idle(label, Origin::Cli).await {
                 // Another process created it at the same time.
@@ -88,7 +88,40 @@ impl Tasks<'_> {
 
     /// A recorder that creates no session: its calls fail if the session does not exist.
     pub fn existing_recorder(self, label: &str) -> Recorder {
-        Recorder::new(self.engine.clone(), target(label))
+        let target = label.parse().map_or_else(|_| Target::Label(label.to_owned()), Target::Id);
+        Recorder::new(self.engine.clone(), target)
+    }
+
+    /// As [`Tasks::existing_recorder`], for a session that a user names: the beginning of an id is
+    /// enough.
+    ///
+    /// Fails if the name is the beginning of several ids.
+    pub async fn find_recorder(self, session: &str) -> Result<Recorder, Error> {
+        Ok(Recorder::new(self.engine.clone(), self.engine.target(session).await?))
+    }
+
+    /// The steps of a task after a position, oldest first. Positions are counted from 1.
+    ///
+    /// Fails if the store fails.
+    pub async fn steps(
+        self,
+        task: TaskId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredStep>, Error> {
+        Ok(self.engine.store().steps(task, after, limit).await?)
+    }
+
+    /// The tasks that had activity in a time range, in the order of their start.
+    ///
+    /// Fails if the store fails.
+    pub async fn between(
+        self,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error> {
+        Ok(self.engine.store().tasks_between(from, to, limit).await?)
     }
 
     /// Seals every task that was idle for longer than `max_idle`. Call it at the start and from
@@ -155,7 +188,10 @@ impl Tasks<'_> {
         rule: impl Fn(&SessionView, &Invocation) -> Decided<ClosedTask> + Send + 'static,
     ) -> Result<ClosedTask, Error> {
         let before = self.engine.sessions().get(session).await?.session.state;
-        let written = self.engine.decide(target(session), Needs::MESSAGE, Vec::new(), rule).await?;
+        let written = self
+            .engine
+            .decide(self.engine.target(session).await?, Needs::MESSAGE, Vec::new(), rule)
+            .await?;
         let after = self.engine.sessions().get(session).await?.session.state;
         if (before, after) == (Activity::Suspended, Activity::Idle) {
             self.engine.release(written.session);

@@ -8,7 +8,7 @@ use ctx_core::refusal::Refusal;
 use ctx_core::turn::{About, Ready, is_with_ctx_only};
 use ctx_store::{StoredTurn, Target, TurnQuery};
 
-use crate::engine::{Engine, Error, target};
+use crate::engine::{Engine, Error};
 use crate::message_pages::{Order, PAGE_MAX_BYTES};
 use crate::messages::Messages;
 use crate::sessions::Sessions;
@@ -64,9 +64,12 @@ impl Messages<'_> {
         objects.push(body);
         let written = self
             .engine
-            .decide(target(session), Needs::default(), objects, move |view, _| {
-                decide::append_turn(view, expected, &ready)
-            })
+            .decide(
+                self.engine.target(session).await?,
+                Needs::default(),
+                objects,
+                move |view, _| decide::append_turn(view, expected, &ready),
+            )
             .await?;
         Ok(written.reply)
     }
@@ -232,14 +235,18 @@ impl Sessions<'_> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::fork(view, &fork, invocation)
         };
-        Ok(self.engine.decide(target(session), needs, Vec::new(), rule).await?.reply)
+        Ok(self
+            .engine
+            .decide(self.engine.target(session).await?, needs, Vec::new(), rule)
+            .await?
+            .reply)
     }
 
     /// The head of a session.
     ///
     /// Fails if the session does not exist.
     pub async fn head(self, session: &str) -> Result<Option<TurnId>, Error> {
-        let target: Target = target(session);
+        let target: Target = self.engine.target(session).await?;
         Ok(self
             .engine
             .store()

@@ -215,6 +215,18 @@ impl Engine {
         if reports.is_empty() {
             return Ok(());
         }
+        let newest = match view.session.head {
+            Some(head) => self.last_exchange(head).await?,
+            None => None,
+        };
+        if newest.is_none() {
+            // An agent that ctx does not run started the workers and reads their state itself. A
+            // report would start another agent in its session.
+            for report in reports {
+                self.mark_reported(report.worker, report.head).await?;
+            }
+            return Ok(());
+        }
         let sent = reports.clone();
         let engine = self.clone();
         let collected = to_completion(async move { engine.send_reports(manager, reports).await });

@@ -139,6 +139,12 @@ impl Program {
     }
 }
 
+/// Variables that the agent and its children see: its session, and the run that started it. Hooks
+/// that see `CTX_RUN` record nothing, since the run is observed already.
+pub(crate) fn child_env(request: &Request) -> [(&'static str, String); 2] {
+    [("CTX_SESSION", request.session.to_string()), ("CTX_RUN", request.run.to_string())]
+}
+
 /// The session's working directory, or a new scratch directory if the session has none.
 ///
 /// # Errors

@@ -1,5 +1,7 @@
-//! JSON objects as lines over the standard streams of an agent. Lines that are not JSON objects are
-//! ignored, because agents also print other text.
+//! JSON objects as lines over a pair of streams, such as the standard streams of a process.
+//!
+//! Agents also print other text, so `JsonLines::next` ignores lines that are not JSON objects. An
+//! agent itself reports them with [`JsonLines::next_line`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Longer lines are ignored.
 const LINE_MAX_BYTES: usize = 32 * 1024 * 1024;
@@ -16,15 +18,24 @@ const UNREAD_MAX: usize = 1024;
 /// Number of unwritten lines after which a sender waits.
 const UNWRITTEN_MAX: usize = 64;
 
-/// Both directions; messages are received in the order in which the agent wrote them.
-pub(crate) struct JsonLines {
+/// A line that is not a JSON object: why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BadLine {
+    /// It is not JSON, or longer than the limit.
+    NotJson(String),
+    /// It is JSON, and not an object.
+    NotAnObject,
+}
+
+/// Both directions; messages are received in the order in which the other side wrote them.
+pub struct JsonLines {
     out: LineSender,
-    incoming: mpsc::Receiver<Map<String, Value>>,
+    incoming: mpsc::Receiver<Result<Map<String, Value>, BadLine>>,
 }
 
 impl JsonLines {
     /// Starts a task for each stream. `log` records every line of both directions.
-    pub(crate) fn new(
+    pub fn new(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
         log: Option<WireLog>,
@@ -41,18 +52,31 @@ impl JsonLines {
     }
 
     /// A sender for tasks that send a line later.
-    pub(crate) fn sender(&self) -> LineSender {
+    pub fn sender(&self) -> LineSender {
         self.out.clone()
     }
 
-    /// The next message; `None` after the agent closed its output.
+    /// The next message; `None` after the other side closed its output.
     pub(crate) async fn next(&mut self) -> Option<Map<String, Value>> {
+        loop {
+            if let Ok(message) = self.incoming.recv().await? {
+                return Some(message);
+            }
+        }
+    }
+
+    /// The next message or bad line; `None` after the other side closed its output.
+    pub async fn next_line(&mut self) -> Option<Result<Map<String, Value>, BadLine>> {
         self.incoming.recv().await
     }
 
     /// The next message, if one was already received.
     pub(crate) fn try_next(&mut self) -> Option<Map<String, Value>> {
-        self.incoming.try_recv().ok()
+        loop {
+            if let Ok(message) = self.incoming.try_recv().ok()? {
+                return Some(message);
+            }
+        }
     }
 
     /// Whether the agent closed its output. Unread messages may remain.
@@ -61,22 +85,38 @@ impl JsonLines {
     }
 }
 
-#[derive(Clone)]
-pub(crate) struct LineSender(mpsc::Sender<String>);
+/// Sends lines; clones send to the same stream.
+#[derive(Clone, Debug)]
+pub struct LineSender(mpsc::Sender<Outgoing>);
+
+#[derive(Debug)]
+enum Outgoing {
+    Line(String),
+    /// Answered when everything before it is written.
+    Flush(oneshot::Sender<()>),
+}
 
 impl LineSender {
     /// Sends one line. A failed write is not reported here: the reader sees the closed stream.
-    pub(crate) async fn send(&self, message: &Value) {
-        let _ = self.0.send(message.to_string()).await;
+    pub async fn send(&self, message: &Value) {
+        let _ = self.0.send(Outgoing::Line(message.to_string())).await;
+    }
+
+    /// Waits until all lines sent before are written, or cannot be written any more.
+    pub async fn flush(&self) {
+        let (done, written) = oneshot::channel();
+        let _ = self.0.send(Outgoing::Flush(done)).await;
+        let _ = written.await;
     }
 }
 
 /// A file that records every line, for debugging.
 #[derive(Clone)]
-pub(crate) struct WireLog(Arc<PathBuf>);
+pub struct WireLog(Arc<PathBuf>);
 
 impl WireLog {
-    pub(crate) fn new(path: &Path) -> Self {
+    /// Appends to this file.
+    pub fn new(path: &Path) -> Self {
         Self(Arc::new(path.to_owned()))
     }
 
@@ -89,10 +129,17 @@ impl WireLog {
 
 async fn write(
     mut writer: impl AsyncWrite + Unpin,
-    mut lines: mpsc::Receiver<String>,
+    mut lines: mpsc::Receiver<Outgoing>,
     log: Option<WireLog>,
 ) {
-    while let Some(mut line) = lines.recv().await {
+    while let Some(outgoing) = lines.recv().await {
+        let mut line = match outgoing {
+            Outgoing::Line(line) => line,
+            Outgoing::Flush(done) => {
+                let _ = done.send(());
+                continue;
+            }
+        };
         if let Some(log) = &log {
             log.record(">", &line);
         }
@@ -106,7 +153,7 @@ async fn write(
 
 async fn read(
     reader: impl AsyncRead + Unpin,
-    received: mpsc::Sender<Map<String, Value>>,
+    received: mpsc::Sender<Result<Map<String, Value>, BadLine>>,
     log: Option<WireLog>,
 ) {
     let mut reader = BufReader::new(reader);
@@ -115,14 +162,21 @@ async fn read(
         if let Some(log) = log.as_ref().filter(|_| !line.is_empty()) {
             log.record("<", &String::from_utf8_lossy(&line));
         }
-        if let Ok(Value::Object(message)) = serde_json::from_slice(&line)
-            && received.send(message).await.is_err()
-        {
+        let is_blank = line.iter().all(u8::is_ascii_whitespace);
+        if !is_blank && received.send(parse_line(&line)).await.is_err() {
             return;
         }
         if !more {
             return;
         }
+    }
+}
+
+fn parse_line(line: &[u8]) -> Result<Map<String, Value>, BadLine> {
+    match serde_json::from_slice(line) {
+        Ok(Value::Object(message)) => Ok(message),
+        Ok(_) => Err(BadLine::NotAnObject),
+        Err(error) => Err(BadLine::NotJson(error.to_string())),
     }
 }
 

@@ -8,13 +8,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::json_lines::{JsonLines, LineSender, WireLog};
 
-pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
-pub(crate) const INVALID_PARAMS: i64 = -32602;
-pub(crate) const INTERNAL_ERROR: i64 = -32603;
+/// The method does not exist.
+pub const METHOD_NOT_FOUND: i64 = -32601;
+/// The parameters do not fit the method.
+pub const INVALID_PARAMS: i64 = -32602;
+/// The request failed for a reason that the caller cannot change.
+pub const INTERNAL_ERROR: i64 = -32603;
 
 /// A message of the other side.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Incoming {
+#[allow(missing_docs, reason = "the fields are those of JSON-RPC")]
+pub enum Incoming {
     Request { id: Value, method: String, params: Value },
     Notification { method: String, params: Value },
     Response { id: u64, result: Result<Value, RpcError> },
@@ -22,10 +26,18 @@ pub(crate) enum Incoming {
 
 /// An error response.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RpcError {
-    pub(crate) code: i64,
-    pub(crate) message: String,
-    pub(crate) data: Option<Value>,
+#[allow(missing_docs, reason = "the fields are those of JSON-RPC")]
+pub struct RpcError {
+    pub code: i64,
+    pub message: String,
+    pub data: Option<Value>,
+}
+
+impl RpcError {
+    /// An error without data.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
 }
 
 impl std::fmt::Display for RpcError {
@@ -58,20 +70,21 @@ impl Peer {
     /// Sends a request and returns its id. The response arrives through [`Peer::next`].
     pub(crate) async fn request(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
-        self.lines
-            .send(
-                &json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}),
-            )
-            .await;
+        self.lines.send(&request(self.last_id, method, &params)).await;
         self.last_id
     }
 
     pub(crate) async fn notify(&self, method: &str, params: Value) {
-        self.lines.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
+        self.lines.send(&notification(method, &params)).await;
+    }
+
+    /// A sender for tasks that respond later.
+    pub(crate) fn sender(&self) -> LineSender {
+        self.lines.sender()
     }
 
     pub(crate) async fn respond(&self, id: &Value, result: Value) {
-        self.lines.send(&response(id, result)).await;
+        self.lines.send(&response(id, &Ok(result))).await;
     }
 
     /// Responds after a future completes, without blocking the messages that arrive meanwhile.
@@ -83,14 +96,12 @@ impl Peer {
         let sender: LineSender = self.lines.sender();
         tokio::spawn(async move {
             let result = result.await;
-            sender.send(&response(&id, result)).await;
+            sender.send(&response(&id, &Ok(result))).await;
         });
     }
 
     pub(crate) async fn respond_error(&self, id: &Value, code: i64, message: &str) {
-        self.lines
-            .send(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
-            .await;
+        self.lines.send(&response(id, &Err(RpcError::new(code, message)))).await;
     }
 
     /// The next message; `None` after the other side closed its output.
@@ -117,11 +128,32 @@ impl Peer {
     }
 }
 
-fn response(id: &Value, result: Value) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "result": result})
+/// A request as a message.
+pub fn request(id: u64, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-fn parse(mut message: Map<String, Value>) -> Option<Incoming> {
+/// A notification as a message.
+pub fn notification(method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+/// A response as a message.
+pub fn response(id: &Value, result: &Result<Value, RpcError>) -> Value {
+    match result {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(RpcError { code, message, data }) => {
+            let mut error = json!({"code": code, "message": message});
+            if let Some(data) = data {
+                error["data"] = data.clone();
+            }
+            json!({"jsonrpc": "2.0", "id": id, "error": error})
+        }
+    }
+}
+
+/// Reads a message. `None` if it is neither a request, a notification nor a response.
+pub fn parse(mut message: Map<String, Value>) -> Option<Incoming> {
     let id = message.remove("id").filter(|id| !id.is_null());
     let params = message.remove("params").unwrap_or(Value::Null);
     if let Some(Value::String(method)) = message.remove("method") {

@@ -31,7 +31,7 @@
 //! | `agent_prompt` | the prompt: the new message and the history that the agent lacks |
 //! | `task_observations` | files and commands of an agent as task entries |
 //! | `json_lines`, `json_rpc` | JSON lines and JSON-RPC over pipes |
-//! | `mcp_bridge` | the tools of ctx for agents, over MCP |
+//! | `mcp_bridge` | the tools of ctx for agents: a socket for an MCP server |
 
 pub mod acp;
 mod agent_process;
@@ -42,8 +42,8 @@ mod command_classifier;
 mod demo;
 mod failure;
 mod http_client;
-mod json_lines;
-mod json_rpc;
+pub mod json_lines;
+pub mod json_rpc;
 mod key_redaction;
 mod mcp_bridge;
 mod model_request;
@@ -71,7 +71,7 @@ pub use anthropic::Anthropic;
 pub use command_classifier::CommandClassifier;
 pub use demo::Demo;
 pub use http_client::Timeouts;
-pub use mcp_bridge::{TOKEN_VARIABLE, run_bridge};
+pub use mcp_bridge::{Bridge, RunTools, TOKEN_VARIABLE, ToolProtocol, run_bridge};
 pub use model_server::ServerConfig;
 pub use openai::OpenAi;
 pub use pi::Pi;

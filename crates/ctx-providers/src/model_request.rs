@@ -77,7 +77,7 @@ fn api_part<'a>(part: &'a Part, request: &Request) -> Option<ApiPart<'a>> {
         Part::ToolResult { tool_call_id, content, is_error } => {
             ApiPart::Result { id: tool_call_id, text: result_content(content), is_error: *is_error }
         }
-        Part::Error { .. } | Part::Plan { .. } => return None,
+        Part::Error { .. } | Part::Plan { .. } | Part::Record { .. } => return None,
     })
 }
 

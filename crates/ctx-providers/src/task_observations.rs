@@ -23,11 +23,30 @@ pub(crate) fn file_written(path: &Path, working_dir: &Path) -> Entry {
     Entry::FileWrite { content: content(path), path: relative(path, working_dir) }
 }
 
+/// Entry for a text that a client of ctx read for the agent; it may differ from the file.
+pub(crate) fn text_read(path: &Path, working_dir: &Path, text: &str) -> Entry {
+    Entry::FileRead { content: recorded(text), path: relative(path, working_dir) }
+}
+
+/// Entry for a text that a client of ctx wrote for the agent.
+pub(crate) fn text_written(path: &Path, working_dir: &Path, text: &str) -> Entry {
+    Entry::FileWrite { content: Some(recorded(text)), path: relative(path, working_dir) }
+}
+
+fn recorded(text: &str) -> Content {
+    let size = text.len() as u64;
+    Content::Text(if size > FILE_MAX_BYTES { omitted(size) } else { text.to_owned() })
+}
+
+fn omitted(size: u64) -> String {
+    format!("[content not recorded: {size} bytes]")
+}
+
 /// The current content; `None` if the path is not a file.
 fn content(path: &Path) -> Option<Content> {
     let size = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
     if size > FILE_MAX_BYTES {
-        return Some(Content::Text(format!("[content not recorded: {size} bytes]")));
+        return Some(Content::Text(omitted(size)));
     }
     std::fs::read(path)
         .ok()

@@ -112,6 +112,18 @@ impl Store {
             .await
     }
 
+    /// Gives a session another label; the old one becomes an alias.
+    pub async fn relabel_session(
+        &self,
+        session: &Target,
+        label: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let (label, session) = (label.to_owned(), session.clone());
+        self.transact(Lock::Store, move |tx| identity_rows::relabel(tx, &session, &label, now))
+            .await
+    }
+
     /// Removes an alias and returns it.
     pub async fn remove_alias(&self, alias: &str) -> Result<Alias, Error> {
         let alias = alias.to_owned();

@@ -8,9 +8,9 @@
 //! | `write`, `transition` | one write: what it reads, the rule it runs, the reply that comes back |
 //! | `relational` | every SQL statement that the databases share |
 //! | `driver` | the interface that a database implements |
-//! | `schema`, `pack`, `word_filter` | schema version; packed bodies; words for the search index |
-//! | `search_match` | what a search finds in the text of a row |
+//! | `schema`, `pack` | schema version; packed bodies |
 //! | `copy` | copying a store into another one |
+//! | `usage` | [`Store`]: sums of tokens, cost, messages and time |
 //! | `location` | opening a store by its directory or URL |
 //! | [`sqlite`] | the embedded database |
 //! | [`postgres`] | a database server |
@@ -29,11 +29,11 @@ pub mod postgres;
 mod records;
 mod relational;
 mod schema;
-mod search_match;
+mod short_ids;
 pub mod sqlite;
 mod store;
 mod transition;
-mod word_filter;
+mod usage;
 mod write;
 
 pub use copy::copy;
@@ -42,12 +42,14 @@ pub use error::Error;
 pub use location::{Indexing, Location, Options, Server, create, exists, open};
 pub use records::{
     CommitQuery, Context, CopiedRows, CopyReport, Due, FINDINGS_MAX, FeedEvent, FeedQuery, Finding,
-    Found, GcReport, HeadMove, Health, Hidden, Hit, NarrativeNote, OutboxQuery, PAGE_MAX, Progress,
-    RenamedSession, SearchPage, SearchPlace, SessionPage, SessionQuery, StoredOutgoing, StoredStep,
-    StoredTurn, TreeTurn, TurnQuery, VerifyReport,
+    Found, FoundHistory, GcReport, HeadMove, Health, Hidden, NarrativeNote, OutboxQuery, PAGE_MAX,
+    Progress, RenamedSession, SearchQuery, SessionPage, SessionQuery, StoredOutgoing, StoredStep,
+    StoredTurn, TreeTurn, TurnQuery, UsageKey, UsageRow, VerifyReport,
 };
+pub use relational::id_rows::UlidKind;
 pub use store::{SearchIndex, Store};
 pub use transition::{
     Executed, Once, OnceKey, Stored, Transition, Written, execute, execute_once, execute_routed,
 };
+pub use usage::UsageOfScopes;
 pub use write::{Target, Write};

@@ -26,8 +26,6 @@ pub(crate) struct Packed {
     pub(crate) kind: Kind,
     pub(crate) version: u16,
     pub(crate) size: usize,
-    /// The unpacked bytes, for the search index; none of a blob, which is not searched.
-    pub(crate) text: Option<Arc<Vec<u8>>>,
     pub(crate) packing: u8,
     pub(crate) bytes: Arc<Vec<u8>>,
 }
@@ -39,12 +37,11 @@ pub(crate) fn pack(named: Named, compress: bool) -> Packed {
     let size = object.bytes.len();
     let smaller = compressed(&object.bytes, compress);
     let whole = Arc::new(object.bytes);
-    let text = (object.kind != Kind::Blob).then(|| whole.clone());
     let (packing, bytes) = match smaller {
         Some(smaller) => (ZSTD, Arc::new(smaller)),
         None => (RAW, whole),
     };
-    Packed { id, kind: object.kind, version: object.version, size, text, packing, bytes }
+    Packed { id, kind: object.kind, version: object.version, size, packing, bytes }
 }
 
 fn compressed(bytes: &[u8], compress: bool) -> Option<Vec<u8>> {

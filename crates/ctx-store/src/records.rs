@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ctx_core::compaction::Compaction;
 use ctx_core::decide::{Event, SessionView};
-use ctx_core::id::{CommitId, NodeId, ObjectId, SessionId, StepId, TaskId, TurnId};
+use ctx_core::id::{CommitId, MessageId, NodeId, ObjectId, SessionId, StepId, TaskId, TurnId};
 use ctx_core::message::Message;
 use ctx_core::object::{Kind, Object, ObjectError};
 use ctx_core::outbox::{self, Outgoing};
@@ -13,6 +13,7 @@ use ctx_core::session;
 use ctx_core::step::Step;
 use ctx_core::time::Timestamp;
 use ctx_core::turn::{self, Header};
+use ctx_core::usage::Tally;
 use serde::Serialize;
 
 use crate::Error;
@@ -30,6 +31,8 @@ pub struct SessionQuery {
     pub statuses: Vec<session::Status>,
     /// Sessions of one project.
     pub project: Option<String>,
+    /// Sessions of one working directory.
+    pub working_dir: Option<String>,
     /// Text in label, title or project, in any case.
     pub words: Option<String>,
     /// Only sessions that need a human: a suspension, a prompt, or a task that awaits the user.
@@ -126,6 +129,16 @@ impl TurnQuery {
     }
 }
 
+/// A message that ends a history which a client sent before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
+pub struct FoundHistory {
+    /// The key of the history.
+    pub key: String,
+    pub session: SessionId,
+    pub message: MessageId,
+}
+
 /// Selects events, oldest first.
 #[derive(Debug, Clone, Copy)]
 pub enum FeedQuery {
@@ -156,6 +169,35 @@ pub struct FeedEvent {
     pub at: Timestamp,
     /// The event.
     pub event: Event,
+}
+
+/// What turns used: a sum by a key, a provider and a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
+pub struct UsageRow {
+    pub key: UsageKey,
+    pub provider_id: Option<String>,
+    pub model: Option<String>,
+    pub tally: Tally,
+}
+
+/// What a sum is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
+pub enum UsageKey {
+    /// Days since 1970-01-01, in UTC.
+    Day(i64),
+    Model(Option<String>),
+    Provider(Option<String>),
+    /// `None` for turns of deleted sessions that other sessions share.
+    Project(Option<String>),
+    Session {
+        id: SessionId,
+        label: String,
+        title: Option<String>,
+    },
+    /// Turns of deleted sessions that other sessions share.
+    DeletedSession,
 }
 
 /// A move of a session's head.
@@ -254,37 +296,19 @@ pub struct Found {
     pub kind: Kind,
 }
 
-/// A search result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[allow(missing_docs, reason = "the other fields are self-explanatory")]
-pub struct Hit {
-    /// `turn`, `step` or `commit`.
-    pub kind: &'static str,
-    pub id: ObjectId,
-    #[serde(skip)]
-    pub at: Timestamp,
-    /// The text around the first matching word, on one line.
-    pub snippet: String,
-    /// Id of the session; `None` if it was deleted.
-    pub session: Option<String>,
-}
-
-/// Cursor of a search: the rows of each table before which it continues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are named after their tables")]
-pub struct SearchPlace {
-    pub turns: i64,
-    pub steps: i64,
-    pub commits: i64,
-}
-
-/// A page of search results.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SearchPage {
-    /// Newest first.
-    pub hits: Vec<Hit>,
-    /// `None` on the last page.
-    pub next: Option<SearchPlace>,
+/// What to search for.
+#[derive(Debug, Clone)]
+pub struct SearchQuery {
+    /// Words and filters, as `docs/search.md` describes them.
+    pub text: String,
+    /// Only in these sessions.
+    pub sessions: Option<Vec<SessionId>>,
+    /// The `next` of the page before.
+    pub cursor: Option<String>,
+    /// At most [`PAGE_MAX`].
+    pub limit: usize,
+    /// The time that recency and relative times refer to.
+    pub now: Timestamp,
 }
 
 /// Selects commits, newest first.

@@ -9,36 +9,33 @@ use ctx_core::decide::{Drafts, Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::object::Object;
 use ctx_core::run::Run;
+use ctx_core::search::Page;
 use ctx_core::session::Session;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::driver::{Db, Driver, Lock, Notice, Snapshot, Tx};
 use crate::relational::row_counts::RowCounts;
 use crate::relational::{
-    compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, load, outbox_rows, purge,
-    repair, session_rows, task_rows, token_rows, turn_path, turn_rows, verify,
+    compaction_rows, conversation_rows, event_rows, gc, history_rows, idempotency_rows, load,
+    outbox_rows, purge, repair, session_rows, task_rows, token_rows, turn_path, turn_rows, verify,
 };
 use crate::schema::SCHEMA;
-use crate::transition::{Stored, Transition};
+use crate::transition::{OnceKey, Stored, Transition};
 use crate::{
-    CommitQuery, Context, Due, Error, FeedEvent, FeedQuery, Found, GcReport, HeadMove, Health,
-    NarrativeNote, Progress, SearchPage, SearchPlace, SessionPage, SessionQuery, StoredStep,
+    CommitQuery, Context, Due, Error, FeedEvent, FeedQuery, Found, FoundHistory, GcReport,
+    HeadMove, Health, NarrativeNote, Progress, SearchQuery, SessionPage, SessionQuery, StoredStep,
     StoredTurn, Target, TreeTurn, TurnQuery, VerifyReport, Write,
 };
 
 /// Full-text search, filled behind the writes.
 #[async_trait]
 pub trait SearchIndex: Send + Sync {
-    /// A page of the objects that contain all words, newest first. `word*` matches a prefix.
-    async fn search(
-        &self,
-        words: &str,
-        from: Option<SearchPlace>,
-        limit: usize,
-    ) -> Result<SearchPage, Error>;
+    /// A page of hits, best first.
+    async fn search(&self, query: &SearchQuery) -> Result<Page, Error>;
 
     /// Indexes every row that is stored now.
     async fn catch_up(&self) -> Result<(), Error>;
@@ -156,6 +153,24 @@ impl Store {
         .await
     }
 
+    /// The number of sessions that a query matches, whatever its cursor and limit are.
+    pub async fn count_sessions(&self, query: &SessionQuery) -> Result<u64, Error> {
+        let query = query.clone();
+        self.read(move |db| session_rows::count(db, &query)).await
+    }
+
+    /// The active sessions with a working directory, those with the newest activity first.
+    pub async fn sessions_in(&self, dir: &str, limit: usize) -> Result<Vec<SessionId>, Error> {
+        let dir = dir.to_owned();
+        self.read(move |db| session_rows::in_directory(db, &dir, limit)).await
+    }
+
+    /// The number of commits that a query matches, whatever its limit is.
+    pub async fn count_commits(&self, query: &CommitQuery) -> Result<u64, Error> {
+        let query = query.clone();
+        self.read(move |db| task_rows::count_commits(db, &query)).await
+    }
+
     /// The sessions with the newest activity, without what happens in them.
     pub async fn newest_sessions(&self, limit: usize) -> Result<Vec<Session>, Error> {
         // Reading fifty rows takes less time than handing the read to another thread.
@@ -177,6 +192,26 @@ impl Store {
         self.read_rows(move |db| conversation_rows::run_by_id(db, id)).await
     }
 
+    /// The messages with one of the history keys, newest first.
+    pub async fn histories(
+        &self,
+        scope: &str,
+        keys: &[String],
+        limit: usize,
+    ) -> Result<Vec<FoundHistory>, Error> {
+        let (scope, keys) = (scope.to_owned(), keys.to_vec());
+        self.read_rows(move |db| history_rows::find(db, &scope, &keys, limit)).await
+    }
+
+    /// The answer that is stored under an idempotency key.
+    ///
+    /// # Errors
+    /// If the key was used for another request, or the store fails.
+    pub async fn answer_of(&self, key: &OnceKey, now: Timestamp) -> Result<Option<Value>, Error> {
+        let key = key.clone();
+        self.read_rows(move |db| idempotency_rows::find(db, &key, now)).await
+    }
+
     /// The tasks of a session after the task `after`, newest or oldest first.
     pub async fn tasks(
         &self,
@@ -188,9 +223,29 @@ impl Store {
         self.read(move |db| task_rows::list(db, session, newest_first, after, limit)).await
     }
 
+    /// The tasks that had activity in a time range, in the order of their start.
+    pub async fn tasks_between(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error> {
+        self.read(move |db| task_rows::between(db, from, to, limit)).await
+    }
+
     /// A task, open or ended.
     pub async fn task(&self, id: TaskId) -> Result<Option<Task>, Error> {
         self.read(move |db| Ok(task_rows::by_id(db, id)?.map(|found| found.task))).await
+    }
+
+    /// The newest tasks of all sessions, newest first; at most [`crate::PAGE_MAX`].
+    pub async fn newest_tasks(&self, limit: usize) -> Result<Vec<Task>, Error> {
+        self.read(move |db| task_rows::newest(db, limit)).await
+    }
+
+    /// The newest steps that record only relations, newest first.
+    pub async fn relation_steps(&self, limit: usize) -> Result<Vec<StoredStep>, Error> {
+        self.read(move |db| task_rows::relation_steps(db, limit)).await
     }
 
     /// The moves of a session's head before a cursor, newest first.
@@ -452,7 +507,7 @@ impl Store {
     }
 
     /// A store on a disk that cannot be written still answers from the rows behind the index.
-    async fn catch_up_if_writable(&self) -> Result<(), Error> {
+    pub(crate) async fn catch_up_if_writable(&self) -> Result<(), Error> {
         match self.search.catch_up().await {
             Err(Error::ReadOnly(_) | Error::Full) => Ok(()),
             done => done,

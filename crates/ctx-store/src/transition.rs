@@ -12,6 +12,7 @@ use ctx_core::decide::{Batch, Change, Decided, Event, SessionView};
 use ctx_core::id::{NodeId, ObjectId, SessionId};
 use ctx_core::refusal::Refusal;
 use ctx_core::routing::Routed;
+use ctx_core::time::Span;
 use serde_json::Value;
 
 use crate::{Error, Store, Write};
@@ -45,6 +46,9 @@ pub struct OnceKey {
     pub key: String,
     /// Hash of the request: the same key with another request is refused.
     pub request: ObjectId,
+    /// An older answer is not given again, and the new one replaces it. `None` for every answer
+    /// that is kept; zero if the request is executed in any case.
+    pub max_age: Option<Span>,
 }
 
 /// A request that is executed once however often it is sent, and answered the same each time.

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ctx_engine::Spending;
 use ctx_engine::core::decide::{OnNewTask, OnUnclear, Settings};
 use ctx_engine::core::inbox::{self, OverflowPolicy};
 use ctx_engine::core::stale;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 
 use crate::message_sources::{HookConfig, ScheduleConfig};
 use crate::problem::Problem;
+use crate::spending::{BudgetConfig, PriceConfig, budget, prices};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -32,11 +34,19 @@ pub(crate) struct Config {
     pub(crate) tasks: Tasks,
     pub(crate) schedule: Vec<ScheduleConfig>,
     pub(crate) hooks: BTreeMap<String, HookConfig>,
+    prices: BTreeMap<String, PriceConfig>,
+    budget: BudgetConfig,
     /// The file that was read, for error messages.
     #[serde(skip)]
     pub(crate) path: PathBuf,
-    #[serde(rename = "mcp")]
-    _mcp: toml::Table,
+    pub(crate) mcp: Mcp,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Mcp {
+    /// Whether `ctx serve` serves MCP at `/mcp`. Default: only on loopback.
+    pub(crate) http: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -311,6 +321,11 @@ impl Config {
             debounce: span("inbox.debounce", self.inbox.debounce.as_deref(), default.debounce)?,
         };
         Ok(Settings { stale, on_new_task, on_unclear: self.tasks.on_unclear, inbox })
+    }
+
+    /// Prices of models, and limits.
+    pub(crate) fn spending(&self) -> Result<Spending, Problem> {
+        Ok(Spending { prices: prices(&self.prices)?, budget: budget(&self.budget)? })
     }
 
     /// The password of the database, if a variable is configured for it.

@@ -13,8 +13,12 @@ pub(crate) fn find(data: Option<&Path>) -> PathBuf {
         return dir.to_owned();
     }
     let here = env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let nearest = here.ancestors().map(|dir| dir.join(DIR_NAME)).find(|dir| is_data_dir(dir));
-    nearest.or_else(user_data_dir).unwrap_or_else(|| here.join(DIR_NAME))
+    nearest(&here).or_else(user_data_dir).unwrap_or_else(|| here.join(DIR_NAME))
+}
+
+/// The nearest `.ctx` in a directory or above it.
+pub(crate) fn nearest(start: &Path) -> Option<PathBuf> {
+    start.ancestors().map(|dir| dir.join(DIR_NAME)).find(|dir| is_data_dir(dir))
 }
 
 /// Whether a directory has a store, or a configuration that may name one.
@@ -22,7 +26,8 @@ fn is_data_dir(dir: &Path) -> bool {
     ["ctx.db", "ctx.toml"].iter().any(|name| dir.join(name).exists())
 }
 
-fn user_data_dir() -> Option<PathBuf> {
+/// The data directory of the user, which holds conversations outside of projects.
+pub(crate) fn user_data_dir() -> Option<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base =
         set("XDG_DATA_HOME").or_else(|| set("HOME").map(|home| home.join(".local/share")))?;

@@ -3,30 +3,43 @@
 //!
 //! | file | owns |
 //! |---|---|
+//! | `agent_hooks/` | hooks of agents that run outside ctx |
 //! | `cli/` | the command line, one verb per file |
 //! | `http/` | the HTTP API, one resource per file |
+//! | `import/` | reading the sessions of other tools, one tool per file |
+//! | `mcp/` | the MCP server, on standard input and over HTTP |
 //! | `json/` | JSON documents that both return |
 //! | `config` | `ctx.toml` and its environment variables |
 //! | `data_dir` | which store a command works on |
 //! | `policy_file` | `policies.yaml`: reading it, and reading it again when it changes |
 //! | `provider_setup` | the providers, from the configuration or from discovery |
+//! | `spending` | `[prices]` and `[budget]` of the configuration |
 //! | `channel_setup` | deliveries to the configured channels |
 //! | `discovery/` | search for providers if none is configured |
+//! | `markdown/` | Markdown as styled lines for a terminal |
+//! | `chat/` | the full-screen conversation of `ctx chat` |
 //! | `problem` | errors as the user sees them: message, hint, stable code, exit code |
 //! | `bench/` | benchmark cells (`ctx bench`, hidden) |
 
+mod acp;
+mod agent_hooks;
 mod bench;
 mod channel_setup;
+mod chat;
 mod cli;
 mod config;
 mod data_dir;
 mod discovery;
 mod http;
+mod import;
 mod json;
+mod markdown;
+mod mcp;
 mod message_sources;
 mod policy_file;
 mod problem;
 mod provider_setup;
+mod spending;
 
 use std::process::ExitCode;
 

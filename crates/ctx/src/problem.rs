@@ -7,11 +7,13 @@ use ctx_engine::core::refusal::Refusal;
 use ctx_engine::core::task::StateName;
 use serde_json::{Value, json};
 
-/// Exit codes. `WrongUse` means that the command line, the input or the configuration is invalid.
+/// Exit codes. `WrongUse` means that the command line, the input or the configuration is invalid,
+/// `Interrupted` that the user pressed Ctrl-C, which is not an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Failed = 1,
     WrongUse = 2,
+    Interrupted = 130,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,14 @@ impl Problem {
         message: impl Into<String>,
     ) -> Self {
         Self { exit: Exit::WrongUse, ..Self::failed(code, message) }
+    }
+
+    /// The user ended the verb with Ctrl-C.
+    pub(crate) fn interrupted(
+        code: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { exit: Exit::Interrupted, ..Self::failed(code, message) }
     }
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
@@ -80,15 +90,17 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let code = error.code();
         let exit = match code {
-            "bad_text" | "bad_label" | "too_many" | "bad_answer" => Exit::WrongUse,
+            "bad_text" | "bad_label" | "too_many" | "bad_answer" | "invalid_cursor"
+            | "invalid_regex" | "unknown_filter" | "invalid_filter" | "query_too_long" => {
+                Exit::WrongUse
+            }
             _ => Exit::Failed,
         };
-        let extra = match error.refusal().and_then(Refusal::invalid_transition) {
-            Some(transition) => {
-                let name = |state: Option<StateName>| json!(state.map_or("none", StateName::name));
-                vec![("from", name(transition.from)), ("to", name(transition.to))]
+        let extra = match error.refusal() {
+            Some(Refusal::AmbiguousId { candidates, .. }) => {
+                vec![("candidates", json!(candidates))]
             }
-            None => Vec::new(),
+            refusal => transition_states(refusal),
         };
         Self {
             code: code.into(),
@@ -100,9 +112,21 @@ impl From<Error> for Problem {
     }
 }
 
+/// Both states of a refused transition, as fields of the JSON document.
+fn transition_states(refusal: Option<&Refusal>) -> Vec<(&'static str, Value)> {
+    match refusal.and_then(Refusal::invalid_transition) {
+        Some(transition) => {
+            let name = |state: Option<StateName>| json!(state.map_or("none", StateName::name));
+            vec![("from", name(transition.from)), ("to", name(transition.to))]
+        }
+        None => Vec::new(),
+    }
+}
+
 /// Hints for the command line. HTTP has its own in `http/problem_details.rs`.
 fn hint(code: &str) -> Option<&'static str> {
     Some(match code {
+        "ambiguous_id" => "use more characters of the id",
         "no_task" => "start a task with `ctx stage start TASK`",
         "task_open" => "seal the open task with `ctx stage seal`, or end it with `ctx stage abort`",
         "invalid_transition" => "show the state of the task with `ctx stage status`",
@@ -114,6 +138,11 @@ fn hint(code: &str) -> Option<&'static str> {
             "another process changed the task; check `ctx stage status` and run the command again"
         }
         "bad_text" => "pass the text as an argument, or `-` to read it from standard input",
+        "invalid_regex" => "put the text into quotes to search for it literally",
+        "unknown_filter" | "invalid_filter" => {
+            "see docs/search.md for the filters; put the text into quotes to search for it"
+        }
+        "invalid_cursor" => "start again without `--cursor`",
         "no_store" => "create a store with `ctx init`, or select one with `--data DIR` or CTX_DATA",
         "not_empty" => "add what the target lacks with `--merge`, or choose another target",
         "unsupported" => {

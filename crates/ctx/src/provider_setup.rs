@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ctx_engine::provider::Provider;
 use ctx_engine::{EngineTimeouts, Persona, Providers, Summariser};
-use ctx_providers::acp::Config as AcpConfig;
+use ctx_providers::acp::{AttachedClient, Config as AcpConfig};
 use ctx_providers::anthropic::MAX_TOKENS;
 use ctx_providers::openai::Api;
 use ctx_providers::pi::Config as PiConfig;
@@ -42,8 +42,18 @@ pub(crate) struct Assembled {
 
 /// Builds all providers and personas. Discovery runs only if the configuration has no providers.
 pub(crate) fn assemble(config: &Config, data: &Path) -> Result<Assembled, Problem> {
+    assemble_for(config, data, None)
+}
+
+/// As [`assemble`], with a client that is attached to sessions of this process.
+pub(crate) fn assemble_for(
+    config: &Config,
+    data: &Path,
+    client: Option<Arc<dyn AttachedClient>>,
+) -> Result<Assembled, Problem> {
     let environment = AgentEnvironment {
         data,
+        client,
         store: config.store.url.as_deref(),
         permission_hold: config.permission_hold()?,
     };
@@ -158,6 +168,7 @@ pub(crate) fn timeouts(config: &Config) -> Result<EngineTimeouts, Problem> {
 /// What all agent processes have in common.
 struct AgentEnvironment<'a> {
     data: &'a Path,
+    client: Option<Arc<dyn AttachedClient>>,
     store: Option<&'a str>,
     permission_hold: Duration,
 }
@@ -166,7 +177,9 @@ impl AgentEnvironment<'_> {
     /// The command line of an agent. ctx starts itself as the guard process above the agent.
     fn program(&self, config: &ProviderConfig) -> Program {
         let mut env = config.env.clone();
-        env.insert("CTX_DATA".to_owned(), self.data.to_string_lossy().into_owned());
+        // The agent has another working directory.
+        let data = std::path::absolute(self.data).unwrap_or_else(|_| self.data.to_owned());
+        env.insert("CTX_DATA".to_owned(), data.to_string_lossy().into_owned());
         env.extend(self.store.map(|url| ("CTX_STORE".to_owned(), url.to_owned())));
         Program {
             command: config.command.clone(),
@@ -215,9 +228,10 @@ fn build(
                 program: environment.program(config),
                 model: config.model.clone(),
                 context_window: config.context_window.unwrap_or(CONTEXT_WINDOW),
-                bridge_program: std::env::current_exe().ok(),
+                bridge: crate::mcp::bridge(),
                 suspension_hold: environment.permission_hold,
                 start_timeout: ctx_providers::acp::START_TIMEOUT,
+                client: environment.client.clone(),
             })))
         }
         "pi" => {

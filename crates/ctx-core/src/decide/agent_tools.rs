@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::refusal::Refusal;
 use crate::session::{Activity, Session};
+use crate::token::Scope;
 use crate::worker::{BUSY_MAX, DEPTH_MAX, DISPATCH, MANAGER, is_inside};
 
 use super::ProviderCatalog;
@@ -19,17 +20,52 @@ pub enum AgentTool {
     SendMessageToAgent,
     GetAgentStatus,
     SearchConversations,
+    Note,
+    StartTask,
+    UpdateTask,
+    GetTask,
+    Search,
+    ListSessions,
+    ReadSession,
+    ReadTurn,
+    ReadCommit,
+    ContextPack,
+}
+
+/// The facts about a session that decide which tools its agent gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolOffer {
+    /// Whether messages of users change a task.
+    pub track_tasks: bool,
+    /// The number of managers above the session.
+    pub depth: usize,
+    /// Whether it is the conversation of a person on channels. Such a session must not read the
+    /// conversations of others.
+    pub has_entity: bool,
+    /// Whether the agent reads the tools over MCP, on demand. A request to a model would carry all
+    /// of them each time.
+    pub over_mcp: bool,
 }
 
 impl AgentTool {
     /// In the order in which they are offered.
-    pub const ALL: [AgentTool; 6] = [
+    pub const ALL: [AgentTool; 16] = [
         Self::AskUser,
         Self::FinishTask,
         Self::DispatchToAgent,
         Self::SendMessageToAgent,
         Self::GetAgentStatus,
         Self::SearchConversations,
+        Self::Note,
+        Self::StartTask,
+        Self::UpdateTask,
+        Self::GetTask,
+        Self::Search,
+        Self::ListSessions,
+        Self::ReadSession,
+        Self::ReadTurn,
+        Self::ReadCommit,
+        Self::ContextPack,
     ];
 
     /// The name by which an agent calls the tool.
@@ -41,6 +77,16 @@ impl AgentTool {
             Self::SendMessageToAgent => "send_message_to_agent",
             Self::GetAgentStatus => "get_agent_status",
             Self::SearchConversations => "search_conversations",
+            Self::Note => "note",
+            Self::StartTask => "start_task",
+            Self::UpdateTask => "update_task",
+            Self::GetTask => "get_task",
+            Self::Search => "search",
+            Self::ListSessions => "list_sessions",
+            Self::ReadSession => "read_session",
+            Self::ReadTurn => "read_turn",
+            Self::ReadCommit => "read_commit",
+            Self::ContextPack => "context_pack",
         }
     }
 
@@ -49,14 +95,44 @@ impl AgentTool {
         Self::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
-    /// Whether a session offers the tool. `depth` is the number of managers above the session,
-    /// `has_entity` whether it is the conversation of a person on channels.
-    pub const fn is_offered(self, track_tasks: bool, depth: usize, has_entity: bool) -> bool {
+    /// Whether the agent of a session gets the tool.
+    pub const fn is_offered(self, offer: ToolOffer) -> bool {
         match self {
-            Self::AskUser | Self::FinishTask => track_tasks,
-            Self::DispatchToAgent => depth < DEPTH_MAX,
+            Self::AskUser | Self::FinishTask => offer.track_tasks,
+            Self::DispatchToAgent => offer.depth < DEPTH_MAX,
             Self::SendMessageToAgent | Self::GetAgentStatus => true,
-            Self::SearchConversations => has_entity,
+            Self::SearchConversations => offer.has_entity,
+            Self::Note => offer.track_tasks && offer.over_mcp,
+            // The run itself starts and updates the task.
+            Self::StartTask | Self::UpdateTask | Self::GetTask => false,
+            _ => offer.over_mcp && !offer.has_entity,
+        }
+    }
+
+    /// Whether the tool is offered to agents that ctx does not run.
+    pub const fn is_offered_outside(self) -> bool {
+        !matches!(self, Self::SearchConversations)
+    }
+
+    /// Whether the tool reads the store and concerns no session of its caller.
+    pub const fn is_memory(self) -> bool {
+        matches!(
+            self,
+            Self::Search
+                | Self::ListSessions
+                | Self::ReadSession
+                | Self::ReadTurn
+                | Self::ReadCommit
+                | Self::ContextPack
+        )
+    }
+
+    /// The scope of a token that may call the tool. A read token starts and changes nothing.
+    pub const fn scope(self) -> Scope {
+        match self {
+            Self::GetAgentStatus | Self::SearchConversations | Self::GetTask => Scope::Read,
+            tool if tool.is_memory() => Scope::Read,
+            _ => Scope::Write,
         }
     }
 }
@@ -65,7 +141,10 @@ impl AgentTool {
 /// use the tools over MCP put a prefix before the name.
 pub fn states_task(name: &str) -> bool {
     let own = name.rsplit("__").next().unwrap_or(name);
-    matches!(AgentTool::named(own), Some(AgentTool::AskUser | AgentTool::FinishTask))
+    matches!(
+        AgentTool::named(own),
+        Some(AgentTool::AskUser | AgentTool::FinishTask | AgentTool::Note)
+    )
 }
 
 /// Why an agent's call of a tool is refused, in words for the agent.
@@ -210,11 +289,11 @@ mod tests {
 
     #[test]
     fn task_tools_need_tracked_tasks_and_dispatch_needs_depth() {
+        let plain = ToolOffer { track_tasks: false, depth: 0, has_entity: false, over_mcp: false };
         let offered = |track_tasks, depth| {
+            let offer = ToolOffer { track_tasks, depth, ..plain };
             let all = AgentTool::ALL.into_iter();
-            all.filter(|tool| tool.is_offered(track_tasks, depth, false))
-                .map(AgentTool::name)
-                .collect()
+            all.filter(|tool| tool.is_offered(offer)).map(AgentTool::name).collect()
         };
         let (status, message) = ("get_agent_status", "send_message_to_agent");
         let names: Vec<&str> = offered(true, 0);
@@ -223,7 +302,32 @@ mod tests {
         assert_eq!(names, [DISPATCH, message, status]);
         let names: Vec<&str> = offered(false, DEPTH_MAX);
         assert_eq!(names, [message, status]);
-        assert!(AgentTool::SearchConversations.is_offered(false, 0, true));
+        assert!(AgentTool::SearchConversations.is_offered(ToolOffer { has_entity: true, ..plain }));
+        // The conversation of a person reads no conversation of another person.
+        for (has_entity, expected) in [(false, true), (true, false)] {
+            let offer = ToolOffer { over_mcp: true, has_entity, ..plain };
+            assert_eq!(AgentTool::Search.is_offered(offer), expected, "{has_entity}");
+        }
+    }
+
+    #[test]
+    fn a_read_token_starts_and_changes_nothing() {
+        let reading = AgentTool::ALL.into_iter().filter(|tool| tool.scope() == Scope::Read);
+        let names: Vec<&str> = reading.map(AgentTool::name).collect();
+        assert_eq!(
+            names,
+            [
+                "get_agent_status",
+                "search_conversations",
+                "get_task",
+                "search",
+                "list_sessions",
+                "read_session",
+                "read_turn",
+                "read_commit",
+                "context_pack",
+            ]
+        );
     }
 
     #[test]
@@ -309,7 +413,7 @@ mod tests {
 
     #[test]
     fn only_the_tools_about_the_state_of_the_task_are_not_work() {
-        for name in ["ask_user", "finish_task", "mcp__ctx__finish_task"] {
+        for name in ["ask_user", "finish_task", "mcp__ctx__finish_task", "mcp__ctx__note"] {
             assert!(states_task(name), "{name}");
         }
         for name in ["dispatch_to_agent", "write_file", "finish_task_list", ""] {

@@ -16,6 +16,17 @@ use crate::turn;
 
 use super::{CommitRecord, StepRecord};
 
+/// The key of a history that a client sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryKey {
+    /// The client's token, or the session that it named: keys of others are not found.
+    pub scope: String,
+    /// One of [`crate::client_history::keys`].
+    pub key: String,
+    /// The message of the user that ends the history.
+    pub message: MessageId,
+}
+
 /// One row change of a transaction.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the other variants and fields are self-explanatory")]
@@ -92,6 +103,8 @@ pub enum Change {
     PutAlias(Box<Alias>),
     /// Stores that the session receives the direct messages of an entity.
     SetEntity(EntityId),
+    /// Stores under which key the history before a message is found.
+    PutHistoryKey(Box<HistoryKey>),
     /// Inserts a row of the outbox.
     PutOutgoing(Box<Outgoing>),
     /// Deletes the session and its rows.

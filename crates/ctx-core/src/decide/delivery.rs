@@ -6,9 +6,11 @@
 use crate::compaction;
 use crate::id::NodeId;
 use crate::inbox::{Item, ItemState};
+use crate::intent::ClassifierInput;
 use crate::message::Source;
 use crate::prompt::Prompt;
 use crate::session::{Activity, Delivery, Session, Status};
+use crate::task::{State, Task};
 
 use super::SessionView;
 
@@ -61,6 +63,19 @@ pub(super) fn is_classified(session: &Session, item: &Item) -> bool {
 pub fn next_to_classify(view: &SessionView) -> Option<&Item> {
     let next = view.inbox.iter().find(|item| item.state == ItemState::Waiting)?;
     (is_classified(&view.session, next) && next.intent.is_none()).then_some(next)
+}
+
+/// The part of a task that classifiers depend on.
+pub fn classifier_input(task: Option<&Task>) -> ClassifierInput<'_> {
+    let question = match task.map(|task| &task.state) {
+        Some(State::AwaitingUser { question, .. }) => Some(question.as_str()),
+        _ => None,
+    };
+    ClassifierInput {
+        state: task.map(|task| task.state.name()),
+        question,
+        task: task.map(|task| task.description.as_str()),
+    }
 }
 
 /// Whether a message asks for a compaction and for nothing else.

@@ -17,6 +17,7 @@ use crate::turn::{self, Ready};
 use crate::worker::WorkerState;
 
 use super::session_changes::SessionChanges;
+use super::task_changes::TaskChanges;
 use super::{Change, Decided, Event, Invocation, SessionView, checkpoint, confirm};
 
 /// Longest task summary that is taken from an agent's final text, in characters.
@@ -172,7 +173,7 @@ fn finish_worker(changes: &mut SessionChanges<'_>, last_text: Option<&str>) -> R
     let workers = &changes.view().workers;
     let question = asked(text).filter(|_| !workers.iter().any(WorkerState::is_working));
     match (state, question) {
-        (StateName::Running, Some(question)) => ask_at_end(changes, text, question),
+        (StateName::Running, Some(question)) => ask_at_end(&mut changes.tasks, text, question),
         (StateName::Running | StateName::PendingComplete, _) if is_delegated(workers) => {
             wait_for_workers(changes)
         }
@@ -221,33 +222,41 @@ fn seal_confirmed(changes: &mut SessionChanges<'_>) -> Result<(), Refusal> {
 /// Moves the task by the agent's final text, if the agent did not use `ask_user` or
 /// `finish_task` (design section 7).
 fn move_task(changes: &mut SessionChanges<'_>, last_text: Option<&str>) -> Result<(), Refusal> {
-    let Some(text) = last_text else { return Ok(()) };
-    if changes.tasks.task().is_none_or(|task| task.state.name() != StateName::Running) {
-        return Ok(());
-    }
-    match conclusion(text) {
-        Conclusion::Asks(question) => ask_at_end(changes, text, question),
-        Conclusion::Completed => {
-            changes.tasks.move_to(State::PendingComplete { summary: summary(text) }, vec![])
-        }
-        Conclusion::Open => Ok(()),
+    match last_text {
+        Some(text) => conclude(&mut changes.tasks, text).map(drop),
+        None => Ok(()),
     }
 }
 
-fn summary(text: &str) -> String {
+/// Moves a running task by the agent's final text. Returns whether the task was moved.
+pub(super) fn conclude(tasks: &mut TaskChanges<'_>, text: &str) -> Result<bool, Refusal> {
+    if tasks.task().is_none_or(|task| task.state.name() != StateName::Running) {
+        return Ok(false);
+    }
+    match conclusion(text) {
+        Conclusion::Asks(question) => ask_at_end(tasks, text, question)?,
+        Conclusion::Completed => {
+            tasks.move_to(State::PendingComplete { summary: summary(text) }, vec![])?;
+        }
+        Conclusion::Open => return Ok(false),
+    }
+    Ok(true)
+}
+
+pub(super) fn summary(text: &str) -> String {
     text.trim().chars().take(SUMMARY_MAX_CHARS).collect()
 }
 
 /// The agent's final text asks something. The rest of it is recorded as work.
-fn ask_at_end(changes: &mut SessionChanges<'_>, text: &str, question: &str) -> Result<(), Refusal> {
+fn ask_at_end(tasks: &mut TaskChanges<'_>, text: &str, question: &str) -> Result<(), Refusal> {
     if let Some(answer) = answer_before(text, question) {
-        let note = changes.tasks.note(format!("Answer: {}", summary(answer)));
-        changes.tasks.append(step::Kind::Note, vec![note])?;
+        let note = tasks.note(format!("Answer: {}", summary(answer)));
+        tasks.append(step::Kind::Note, vec![note])?;
     }
     let question = one_line(question, SUMMARY_MAX_CHARS);
-    let note = changes.tasks.note(format!("Question for user: {question}"));
-    let asked_at = changes.now().unix_seconds();
-    changes.tasks.move_to(State::AwaitingUser { question, asked_at }, vec![note])
+    let note = tasks.note(format!("Question for user: {question}"));
+    let asked_at = tasks.now().unix_seconds();
+    tasks.move_to(State::AwaitingUser { question, asked_at }, vec![note])
 }
 
 /// The agent has asked with `ask_user` in this run. A long final text is more than a remark on the

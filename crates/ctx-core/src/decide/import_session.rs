@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use crate::bundle::TaskImport;
 use crate::id::TurnId;
 use crate::refusal::Refusal;
-use crate::session::{self, Activity};
+use crate::session;
 use crate::task::Task;
 use crate::turn::Record;
 
+use super::rewind::must_be_idle;
 use super::update_session::{field, set};
 use super::{Change, Decided, Decision, Event, SessionView, create_session};
 
@@ -55,17 +56,31 @@ pub fn import_session(existing: Option<&SessionView>, import: &SessionToImport) 
 /// # Errors
 /// If the session is not idle, or its head is not the expected one.
 pub fn extend_session(view: &SessionView, import: &SessionToImport) -> Decided<()> {
-    if view.session.head != import.expected {
-        return Err(Refusal::StaleWriter);
-    }
-    match view.session.state {
-        Activity::Idle => {}
-        Activity::Running => return Err(Refusal::Busy { state: "running" }),
-        Activity::Suspended => return Err(Refusal::Busy { state: "suspended" }),
-    }
+    check_idle(view, import.expected)?;
     let mut decision = Decision { events: vec![Event::SessionUpdated], ..Decision::unchanged(()) };
     add_turns(&mut decision, &import.turns);
     Ok(decision)
+}
+
+/// Moves the head of an imported session before its first turn: the source was started again. The
+/// turns stay in the tree.
+///
+/// # Errors
+/// If the session is not idle, or its head is not the expected one.
+pub fn restart_import(view: &SessionView, expected: Option<TurnId>) -> Decided<()> {
+    check_idle(view, expected)?;
+    Ok(Decision {
+        changes: vec![Change::MoveHead { turn: None, depth: 0 }],
+        events: vec![Event::SessionUpdated],
+        ..Decision::unchanged(())
+    })
+}
+
+fn check_idle(view: &SessionView, expected: Option<TurnId>) -> Result<(), Refusal> {
+    if view.session.head != expected {
+        return Err(Refusal::StaleWriter);
+    }
+    must_be_idle(view)
 }
 
 fn add_turns(decision: &mut Decision<()>, turns: &[Record]) {

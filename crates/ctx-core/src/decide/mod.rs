@@ -41,6 +41,7 @@ mod more;
 mod notice;
 mod observe;
 mod outgoing;
+mod outside_work;
 mod pin;
 mod receive;
 mod recover;
@@ -56,6 +57,7 @@ mod session_changes;
 mod set_state;
 mod start;
 mod submit;
+mod submit_history;
 mod suspend;
 mod task_changes;
 mod terminate_run;
@@ -69,15 +71,15 @@ mod tests;
 pub use abort::abort;
 pub use add_compaction::{Compacted, NewCompaction, add_compaction};
 pub use agent_tools::{
-    AgentTool, ToolRefusal, WorkerAgent, check_dispatch, check_fence, check_worker_dir, own_worker,
-    recipient, states_task, worker_agent,
+    AgentTool, ToolOffer, ToolRefusal, WorkerAgent, check_dispatch, check_fence, check_worker_dir,
+    own_worker, recipient, states_task, worker_agent,
 };
 pub use answer::answer;
 pub use append_turn::append_turn;
 pub use archive::{archive, archive_idle, unarchive};
 pub use ask::ask;
 pub use cancel::cancel;
-pub use change::Change;
+pub use change::{Change, HistoryKey};
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use choose::choose;
 pub use cleanup::cleanup;
@@ -87,20 +89,23 @@ pub use confirm::confirm;
 pub use create_session::{create_session, default_label};
 pub use delete_session::delete_session;
 pub use deliver::{Delivered, deliver};
-pub use delivery::{DeliveryBlock, delivery_block, is_busy, next_to_classify};
+pub use delivery::{DeliveryBlock, classifier_input, delivery_block, is_busy, next_to_classify};
 pub use done::done;
 pub use edit_inbox::{edit_item, move_item, withdraw_item};
 pub use end_run::{EndedRun, RunEnd, end_run};
 pub use event::{Event, PromptEnd};
 pub use fork::{Fork, fork};
 pub use import::{Import, import};
-pub use import_session::{SessionToImport, extend_session, import_session, import_task};
+pub use import_session::{
+    SessionToImport, extend_session, import_session, import_task, restart_import,
+};
 pub use incorporate::{Incorporated, incorporate};
 pub use interrupt::interrupt;
 pub use mark_reported::{mark_reported, report_due, report_is_held, report_is_lost};
 pub use message::{Action, Classified, Handled, classified_message, message};
 pub use more::more;
 pub use observe::{OBSERVATIONS_MAX, check_observations, observe, observed_content};
+pub use outside_work::{OutsideReport, report_outside_work};
 pub use pin::{PINS_MAX, pin, unpin};
 pub use receive::{Receive, Received, receive};
 pub use recover::{Recovered, recover};
@@ -111,10 +116,11 @@ pub use resume::{answer_session_prompt, resume};
 pub use retry::{HeadBefore, retry, retry_items};
 pub use rewind::rewind;
 pub use seal::seal;
-pub use session_changes::{RunHost, classifier_input, item_message};
+pub use session_changes::{RunHost, item_message};
 pub use set_state::{Moved, set_state};
 pub use start::start;
 pub use submit::{ClassifyMode, RunPolicy, Submit, SubmitTarget, submit};
+pub use submit_history::{HistoryTarget, SubmittedHistory, create_with_history, submit_history};
 pub use suspend::suspend;
 pub use terminate_run::{
     RECOVERIES_MAX, TerminationCause, is_orphaned, recover_run, runs_again, terminate_run,

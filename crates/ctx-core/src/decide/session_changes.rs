@@ -8,7 +8,7 @@ use crate::compaction::Compaction;
 use crate::draft::{self, Draft};
 use crate::id::{MessageId, NodeId, RunId, TurnId};
 use crate::inbox::{Item, ItemState, text_of};
-use crate::intent::{ClassifierInput, Intent, classify};
+use crate::intent::{Intent, classify};
 use crate::message::{Message, Part, Role, Source};
 use crate::object::Named;
 use crate::outbox::{RunReplies, Spoken, joined};
@@ -16,12 +16,12 @@ use crate::refusal::Refusal;
 use crate::run::{Outcome, Phase, Run, TaskEffect};
 use crate::session::{Activity, Session, Status};
 use crate::suspension::{Answer, Suspension};
-use crate::task::{State, StateName, Task};
+use crate::task::{State, StateName};
 use crate::text_limits::one_line;
 use crate::time::Timestamp;
 use crate::turn::{self, About, Ready};
 
-use super::delivery::asks_to_compact;
+use super::delivery::{asks_to_compact, classifier_input};
 use super::message::{Action, handle};
 use super::run_rights::tool_rights;
 use super::task_changes::{TaskChanges, task_from_message};
@@ -304,7 +304,16 @@ impl<'a> SessionChanges<'a> {
         for item in &items {
             self.put_item(Item { state: ItemState::Taken, ..item.clone() });
         }
-        self.start_run(run, items, Vec::new(), Vec::new(), run_host.node);
+        let given = self.append_given(wanted.given);
+        self.start_run(run, items, given, Vec::new(), run_host.node);
+    }
+
+    /// The turn opens with the part of the answer that the client brings.
+    fn append_given(&mut self, given: Vec<draft::Entry>) -> Vec<draft::Entry> {
+        if !given.is_empty() {
+            self.push(Change::AppendDrafts(given.clone()));
+        }
+        given
     }
 
     /// Opens a run that continues the open turn after its suspension was answered.
@@ -363,7 +372,9 @@ impl<'a> SessionChanges<'a> {
         };
         let items = self.items_in(ItemState::Taken);
         self.emit_run_started(&run, &items);
-        self.start_run(run, items, Vec::new(), Vec::new(), run_host.node);
+        let given = items.last().map(|item| item.overrides.given.clone()).unwrap_or_default();
+        let given = self.append_given(given);
+        self.start_run(run, items, given, Vec::new(), run_host.node);
     }
 
     fn emit_run_started(&mut self, run: &Run, items: &[Item]) {
@@ -581,18 +592,5 @@ pub fn item_message(item: &Item) -> Message {
         source: Some(item.source),
         content: item.content.clone(),
         created_at: item.enqueued_at,
-    }
-}
-
-/// The part of a task that classifiers depend on.
-pub fn classifier_input(task: Option<&Task>) -> ClassifierInput<'_> {
-    let question = match task.map(|task| &task.state) {
-        Some(State::AwaitingUser { question, .. }) => Some(question.as_str()),
-        _ => None,
-    };
-    ClassifierInput {
-        state: task.map(|task| task.state.name()),
-        question,
-        task: task.map(|task| task.description.as_str()),
     }
 }

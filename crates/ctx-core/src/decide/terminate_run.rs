@@ -4,6 +4,7 @@
 
 use crate::draft::Draft;
 use crate::id::{NodeId, RunId};
+use crate::inbox::ItemState;
 use crate::message::Part;
 use crate::refusal::Refusal;
 use crate::run::{Cancel, Outcome, Run};
@@ -36,7 +37,10 @@ pub fn is_orphaned(session: &Session, dead: &[NodeId]) -> bool {
 pub fn runs_again(view: &SessionView, run: &Run, catalog: &ProviderCatalog) -> bool {
     let repeatable =
         catalog.providers.get(&run.provider_id).is_some_and(|capabilities| capabilities.repeatable);
-    let draft = Draft::of(view.drafts.iter().cloned());
+    // What the client brought is not output of the run.
+    let taken = view.inbox.iter().rev().find(|item| item.state == ItemState::Taken);
+    let given = taken.map_or(0, |item| item.overrides.given.len());
+    let draft = Draft::of(view.drafts.iter().skip(given).cloned());
     repeatable
         && run.cancel.is_none()
         && run.recoveries < RECOVERIES_MAX
@@ -122,7 +126,7 @@ mod tests {
     use crate::decide::{ProviderCapabilities, RunPolicy, Submit, SubmitTarget, submit};
     use crate::draft::Entry;
     use crate::id::MessageId;
-    use crate::inbox::{ItemState, Overrides};
+    use crate::inbox::Overrides;
     use crate::message::{Role, Source};
     use crate::run::{Phase, TaskEffect};
     use crate::turn::Usage;
@@ -141,6 +145,10 @@ mod tests {
 
     /// A session whose process died after the message was acknowledged.
     fn accepted() -> (Model, Run) {
+        accepted_with(Vec::new())
+    }
+
+    fn accepted_with(given: Vec<Entry>) -> (Model, Run) {
         let mut model = Model::empty();
         let wanted = Submit {
             message_id: MessageId(Ulid(70)),
@@ -150,6 +158,7 @@ mod tests {
             overrides: Overrides {
                 provider_id: Some("other".to_owned()),
                 model: Some("large".to_owned()),
+                given,
                 ..Overrides::default()
             },
             classify_mode: Default::default(),
@@ -252,6 +261,18 @@ mod tests {
         // A second process comes too late.
         let late = recover_run(&model.view, run.id, &run_host(true), &model.invocation());
         assert_eq!(late, Err(Refusal::StaleWriter));
+    }
+
+    #[test]
+    fn what_the_client_brought_is_no_output_and_is_there_in_the_second_run() {
+        let given = vec![message(Role::Tool), Entry::Text { text: "seen".to_owned() }];
+        let (mut model, run) = accepted_with(given.clone());
+        assert_eq!(model.view.drafts, given);
+        let opened = recovered(&mut model, &run).expect("a run");
+        assert_eq!((&opened.drafts, &model.view.drafts), (&given, &given));
+        let word = Entry::Text { text: "w".to_owned() };
+        model.view.drafts.extend([message(Role::Assistant), word]);
+        assert_eq!(recovered(&mut model, &opened.run), None, "a word is stored");
     }
 
     #[test]

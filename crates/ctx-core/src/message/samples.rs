@@ -81,6 +81,7 @@ fn part() -> impl Strategy<Value = Part> {
         (text(), blob(), option::of(any::<u64>()))
             .prop_map(|(media_type, blob, bytes)| Part::Image { media_type, blob, bytes }),
         text().prop_map(|text| Part::Summary { text }),
+        (text(), content()).prop_map(|(kind, content)| Part::Record { kind, content }),
     ]
 }
 

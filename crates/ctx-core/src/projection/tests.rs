@@ -135,7 +135,7 @@ proptest! {
                         prop_assert!(shown && message.role == Role::User);
                         prop_assert_eq!(media_type, "image/png");
                     }
-                    Part::Error { .. } | Part::Plan { .. } => {
+                    Part::Error { .. } | Part::Plan { .. } | Part::Record { .. } => {
                         prop_assert!(false, "notices of ctx are omitted");
                     }
                     Part::Thought { raw, .. } => prop_assert!(raw.is_some()),

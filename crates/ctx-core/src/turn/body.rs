@@ -14,6 +14,7 @@
 //! | plan | `["plan",entries]` |
 //! | image | `["image",media type,blob]`, `["image",media type,blob,bytes]` |
 //! | summary | `["summary",text]` |
+//! | record of another tool | `["record",kind,content]` |
 //!
 //! A result of a failed tool has `true` as its last element. Content is `"text"`, `[blob,bytes]`,
 //! or `["omitted",blob,bytes]`.
@@ -122,6 +123,9 @@ impl Serialize for PartEncoder<'_> {
                 ("image", media_type, blob, bytes).serialize(to)
             }
             Part::Summary { text } => ("summary", text).serialize(to),
+            Part::Record { kind, content } => {
+                ("record", kind, ContentEncoder(content)).serialize(to)
+            }
         }
     }
 }
@@ -291,6 +295,11 @@ impl<'de> Visitor<'de> for Element<'_, '_> {
                 bytes: fields.optional()?,
             },
             Tag::Summary => Part::Summary { text: fields.next()? },
+            Tag::Record => {
+                let kind = fields.next()?;
+                let StoredContent(content) = fields.next()?;
+                Part::Record { kind, content }
+            }
         };
         fields.end().map(|()| Ok(part))
     }
@@ -319,6 +328,7 @@ enum Tag {
     Plan,
     Image,
     Summary,
+    Record,
 }
 
 impl<'de> Deserialize<'de> for Tag {
@@ -344,6 +354,7 @@ impl<'de> Deserialize<'de> for Tag {
                     "plan" => Tag::Plan,
                     "image" => Tag::Image,
                     "summary" => Tag::Summary,
+                    "record" => Tag::Record,
                     _ => return Err(E::custom("a part has an unknown type")),
                 })
             }

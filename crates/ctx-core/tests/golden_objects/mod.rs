@@ -61,6 +61,7 @@ fn about() -> About {
         cached_tokens: None,
         cost: Some("0.0042 USD".into()),
         scope: "turn".into(),
+        ..Usage::default()
     };
     About {
         kind: TurnKind::Normal,

@@ -20,3 +20,4 @@ mod tool_result_excerpts;
 
 pub use requests::{Context, Contexts};
 pub(crate) use run_compaction::CompactionResult;
+pub(crate) use token_count::count_tokens;

@@ -3,7 +3,7 @@
 use ctx_core::compaction::Trigger;
 use ctx_core::compaction::plan::{Piece, Room, is_full, split};
 use ctx_core::message::Role;
-use ctx_core::turn::Kind;
+use ctx_core::turn::{Kind, Usage};
 
 use super::token_count::{self, CORRECTION_MAX, Counter, EXACT, corrected};
 use crate::context::Assembled;
@@ -111,11 +111,7 @@ impl Assembled {
             let same = turn.kind == Kind::Normal
                 && turn.provider_id.as_deref() == Some(self.provider_id.as_str())
                 && model == request.model.as_ref();
-            let reported = turn
-                .usage
-                .as_ref()
-                .filter(|usage| usage.scope == "last_call")
-                .and_then(|usage| usage.input_tokens);
+            let reported = turn.usage.as_ref().and_then(Usage::last_call_input);
             let (true, Some(reported)) =
                 (same && request.own.is_none(), reported.filter(|reported| *reported > 0))
             else {

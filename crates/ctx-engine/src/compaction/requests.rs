@@ -18,7 +18,7 @@ use ctx_store::StoredTurn;
 use super::request_size::window;
 use super::token_count;
 use crate::context::{HISTORY_MAX_BYTES, History, assemble, messages_of};
-use crate::engine::{Engine, Error, target};
+use crate::engine::{Engine, Error};
 use crate::provider::About;
 use crate::submit::{NewMessage, Submitted};
 
@@ -169,7 +169,7 @@ impl Contexts<'_> {
         Ok(self
             .engine
             .store()
-            .view(&target(session), Needs::PINS)
+            .view(&self.engine.target(session).await?, Needs::PINS)
             .await?
             .ok_or(Refusal::NoSession)?
             .pins)
@@ -192,7 +192,7 @@ impl Contexts<'_> {
             decide::pin(view, turn, tokens, window(&about), invocation)
         };
         let needs = Needs { turn: Some(TurnNeed::Ancestor(turn)), ..Needs::PINS };
-        self.engine.decide(target(session), needs, Vec::new(), rule).await?;
+        self.engine.decide(self.engine.target(session).await?, needs, Vec::new(), rule).await?;
         self.engine.contexts().pins(session).await
     }
 
@@ -203,7 +203,9 @@ impl Contexts<'_> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::unpin(view, turn, invocation)
         };
-        self.engine.decide(target(session), Needs::PINS, Vec::new(), rule).await?;
+        self.engine
+            .decide(self.engine.target(session).await?, Needs::PINS, Vec::new(), rule)
+            .await?;
         self.engine.contexts().pins(session).await
     }
 }

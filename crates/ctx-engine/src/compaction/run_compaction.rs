@@ -305,7 +305,7 @@ impl Runner<'_> {
             return Ok(Some(plan.finish(Err(why))));
         };
         let mut so_far: Option<String> = None;
-        let mut usage = Usage { scope: "last_call".to_owned(), ..Usage::default() };
+        let mut usage: Option<Usage> = None;
         for part in 0..plan.parts.len() {
             let request = plan.request(
                 session,
@@ -317,9 +317,9 @@ impl Runner<'_> {
             match self.ask(&provider, &request, actor).await {
                 SummaryReply::Written(text, reported) => {
                     so_far = Some(plan.shortened(&text));
-                    let reported = reported.unwrap_or_default();
-                    usage.input_tokens = sum(usage.input_tokens, reported.input_tokens);
-                    usage.output_tokens = sum(usage.output_tokens, reported.output_tokens);
+                    if let Some(call) = reported {
+                        usage = Some(Usage::after(usage.as_ref(), call));
+                    }
                 }
                 SummaryReply::Failed(failure) => {
                     tracing::warn!(
@@ -336,7 +336,7 @@ impl Runner<'_> {
         let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let wrote = so_far
             .ok_or_else(|| "there was no text to summarise".to_owned())
-            .map(|text| Words { text, usage, millis });
+            .map(|text| Words { text, usage: usage.unwrap_or_default(), millis });
         Ok(Some(plan.finish(wrote)))
     }
 
@@ -434,13 +434,6 @@ impl Runner<'_> {
                 "the model did not finish its summary",
             )),
         }
-    }
-}
-
-fn sum(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
-    match (sum, more) {
-        (None, None) => None,
-        (sum, more) => Some(sum.unwrap_or(0).saturating_add(more.unwrap_or(0))),
     }
 }
 

@@ -50,6 +50,11 @@ pub(crate) fn counter(model: Option<&str>) -> Box<dyn Counter> {
     }
 }
 
+/// The tokens of a text, for a model whose vocabulary is not known.
+pub(crate) fn count_tokens(text: &str) -> u64 {
+    counter(None).count(text)
+}
+
 /// The tokens of a message.
 pub(crate) fn message(counter: &dyn Counter, message: &Message) -> u64 {
     let parts = message.content.iter().map(|part| match part {
@@ -66,7 +71,7 @@ pub(crate) fn message(counter: &dyn Counter, message: &Message) -> u64 {
             CALL_TOKENS + counter.count(tool_call_id) + counter.count(text_of(content))
         }
         Part::Image { .. } => IMAGE_TOKENS,
-        Part::Error { .. } | Part::Plan { .. } => 0,
+        Part::Error { .. } | Part::Plan { .. } | Part::Record { .. } => 0,
     });
     MESSAGE_TOKENS + parts.sum::<u64>()
 }
@@ -96,7 +101,7 @@ pub(crate) fn at_most(message: &Message) -> u64 {
             CALL_TOKENS + (tool_call_id.len() + text_of(content).len()) as u64
         }
         Part::Image { .. } => IMAGE_TOKENS,
-        Part::Error { .. } | Part::Plan { .. } => 0,
+        Part::Error { .. } | Part::Plan { .. } | Part::Record { .. } => 0,
     });
     MESSAGE_TOKENS + parts.sum::<u64>()
 }

@@ -9,6 +9,7 @@ use ctx_core::message::{Role, Source, ToolStatus};
 use ctx_core::run::Phase;
 use ctx_core::step;
 use ctx_core::stored_content::Content;
+use ctx_core::turn::Usage;
 use tokio::time::Instant;
 
 use super::{Runner, UnshownText};
@@ -113,7 +114,8 @@ impl Runner<'_> {
                 self.new.events.push(Event::PlanUpdated { run_id });
                 self.entry(Entry::Plan { entries });
             }
-            Delta::Usage(usage) => {
+            Delta::Usage(call) => {
+                let usage = Usage::after(self.earlier_usage.as_ref(), call);
                 self.new.events.push(Event::UsageUpdated { run_id, usage: usage.clone() });
                 self.entry(Entry::Usage { usage });
             }

@@ -7,6 +7,7 @@
 //! a second. A run ends in one of four ways: with a completed turn, a failed turn, an interrupted
 //! turn, or a suspension.
 
+mod budget;
 mod fold;
 mod persist;
 mod reads;
@@ -16,8 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_core::agent_session::AgentSession;
+use ctx_core::budget::Used;
 use ctx_core::compaction::Compaction;
-use ctx_core::decide::{AgentTool, Checkpoint, OpenedRun};
+use ctx_core::decide::{Checkpoint, OpenedRun};
 use ctx_core::draft::{Draft, Entry};
 use ctx_core::id::{MessageId, SessionId, TurnId};
 use ctx_core::inbox::Item;
@@ -26,6 +28,7 @@ use ctx_core::object::Named;
 use ctx_core::run::{Cancel, Outcome, Phase};
 use ctx_core::session::Session;
 use ctx_core::suspension::{Awaited, AwaitedCall, Kind};
+use ctx_core::turn::Usage;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -100,6 +103,10 @@ pub(crate) struct Runner<'a> {
     pub(crate) overflowed: bool,
     /// Whether long tool results are shortened, after an overflow.
     pub(crate) excerpts_results: bool,
+    /// The usage of the turn before the current call of the provider.
+    pub(crate) earlier_usage: Option<Usage>,
+    /// What was used before this turn; `None` without a budget.
+    pub(crate) used_before: Option<Used>,
     /// Set if the turn is a compaction that a user asked for.
     pub(crate) compaction: Option<Compaction>,
     /// Whether another session started this one.
@@ -155,6 +162,8 @@ pub(crate) async fn run(
         seen: false,
         overflowed: false,
         excerpts_results: false,
+        earlier_usage: None,
+        used_before: None,
         compaction: None,
         worker: false,
         keeps_resources: false,
@@ -212,10 +221,16 @@ impl Runner<'_> {
             ));
         };
         if let Some(command) = self.compact_command(&provider.about()) {
+            if let Some(failure) = self.budget_failure().await {
+                return self.fail(failure);
+            }
             return Box::pin(self.compact_by_hand(&provider, command, actor)).await;
         }
         let mut tries = 0;
         for _ in 0..ROUNDS_MAX {
+            if let Some(failure) = self.budget_failure().await {
+                return self.fail(failure);
+            }
             let end = match self.round(provider.clone(), actor).await {
                 Ok(end) => end,
                 Err(error) => Some(End::Failed(Failure::new(
@@ -375,6 +390,7 @@ impl Runner<'_> {
         let abort = task.abort_handle();
         actor.set_call(task.abort_handle());
         self.message = None;
+        self.earlier_usage = self.draft.usage.clone();
         let mut deadline: Option<Instant> = None;
         if !is_first {
             // Messages that the provider did not take during its last call are sent to it again.
@@ -517,34 +533,6 @@ impl Runner<'_> {
             self.store_new().await?;
         }
         Ok(())
-    }
-
-    /// Carries out calls of ctx's own tools. Returns the calls that only the client can answer.
-    async fn answer_calls(
-        &mut self,
-        open: Vec<(String, String, serde_json::Value)>,
-        actor: &Arc<Actor>,
-    ) -> Result<Vec<AwaitedCall>, Error> {
-        let mut waiting = Vec::new();
-        if !self.new.entries.is_empty() {
-            // After a crash, a stored call shows that the run must not be repeated.
-            self.store_new().await?;
-        }
-        for (id, name, params) in open {
-            if self.opened_run.run.tools.iter().any(|tool| tool.name == name) {
-                waiting.push(AwaitedCall { id, name, params });
-            } else if let Some(own) = AgentTool::named(&name) {
-                let answer = self.call_tool(id.clone(), own, &params, actor).await?;
-                self.new.reported.extend(answer.reported);
-                self.tool_result(id, answer.text, answer.is_error);
-            } else {
-                self.tool_result(id, format!("there is no tool called `{name}`"), true);
-            }
-        }
-        if waiting.is_empty() {
-            self.checkpoint().await;
-        }
-        Ok(waiting)
     }
 
     /// Waits before a retry. Returns `false` if the run is to end instead.

@@ -167,6 +167,13 @@ impl Runner<'_> {
         None
     }
 
+    /// The model of the turn, if it is known.
+    pub(crate) fn model(&self) -> Option<String> {
+        self.opened_run.run.model.clone().or_else(|| {
+            self.engine.shared().provider(&self.opened_run.run.provider_id)?.about().model
+        })
+    }
+
     /// Stores the turn and the end of the run.
     async fn end_run(&mut self, outcome: Outcome) {
         if outcome != Outcome::Completed {
@@ -181,8 +188,9 @@ impl Runner<'_> {
             .filter(|message| message.role == Role::Assistant)
             .map(|message| message.id)
             .collect();
+        let notice = self.budget_notice(usage.as_ref());
         let messages: Vec<Message> =
-            self.opened_run.items.iter().map(item_message).chain(made).collect();
+            self.opened_run.items.iter().map(item_message).chain(made).chain(notice).collect();
         let about = About {
             kind: if self.compaction.is_some() {
                 turn::Kind::Compaction
@@ -191,9 +199,7 @@ impl Runner<'_> {
             },
             status: outcome.turn_status(),
             provider_id: Some(self.opened_run.run.provider_id.clone()),
-            model: self.opened_run.run.model.clone().or_else(|| {
-                self.engine.shared().provider(&self.opened_run.run.provider_id)?.about().model
-            }),
+            model: self.model(),
             usage,
             started_at: self.opened_run.run.turn_started_at,
             ended_at: self.engine.now(),

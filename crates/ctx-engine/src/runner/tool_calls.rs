@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ctx_core::decide::AgentTool;
 use ctx_core::id::{SessionId, TurnId};
+use ctx_core::suspension::AwaitedCall;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -12,13 +13,41 @@ use super::{POLL_INTERVAL, Runner};
 use crate::engine::Error;
 use crate::provider::{STEERS_MAX, ToolRequest};
 use crate::shared::Actor;
-use crate::tools;
+use crate::tools::{self, ToolAnswer};
 
 fn not_permitted(tool: &str) -> String {
     format!("the policies do not permit the tool `{tool}` in this conversation")
 }
 
 impl Runner<'_> {
+    /// Carries out calls of ctx's own tools. Returns the calls that only the client can answer.
+    pub(super) async fn answer_calls(
+        &mut self,
+        open: Vec<(String, String, serde_json::Value)>,
+        actor: &Arc<Actor>,
+    ) -> Result<Vec<AwaitedCall>, Error> {
+        let mut waiting = Vec::new();
+        if !self.new.entries.is_empty() {
+            // After a crash, a stored call shows that the run must not be repeated.
+            self.store_new().await?;
+        }
+        for (id, name, params) in open {
+            if self.opened_run.run.tools.iter().any(|tool| tool.name == name) {
+                waiting.push(AwaitedCall { id, name, params });
+            } else if let Some(own) = AgentTool::named(&name) {
+                let answer = self.call_tool(id.clone(), own, &params, actor).await?;
+                self.new.reported.extend(answer.reported);
+                self.tool_result(id, answer.text, answer.is_error);
+            } else {
+                self.tool_result(id, format!("there is no tool called `{name}`"), true);
+            }
+        }
+        if waiting.is_empty() {
+            self.checkpoint().await;
+        }
+        Ok(waiting)
+    }
+
     /// Carries out an agent's call of one of ctx's own tools. A call may wait for a worker, so it
     /// runs beside the stream until `stop` is cancelled.
     pub(super) fn use_tool(
@@ -28,11 +57,12 @@ impl Runner<'_> {
         reported: &mpsc::UnboundedSender<(SessionId, TurnId)>,
     ) {
         let Some(own) = AgentTool::named(&tool.name) else {
-            let _ = tool.reply.send((format!("there is no tool called `{}`", tool.name), true));
+            let why = format!("there is no tool called `{}`", tool.name);
+            let _ = tool.reply.send(ToolAnswer::error(why));
             return;
         };
         if !self.opened_run.run.permits(&tool.name) {
-            let _ = tool.reply.send((not_permitted(&tool.name), true));
+            let _ = tool.reply.send(ToolAnswer::error(not_permitted(&tool.name)));
             return;
         }
         // The call's id in the turn is that of the newest open call with this name.
@@ -43,13 +73,23 @@ impl Runner<'_> {
             .rev()
             .find(|(_, name, _)| name.ends_with(&tool.name))
             .map(|(id, ..)| id);
-        let (engine, caller) = (self.engine.clone(), self.caller(call, stop));
-        let reported = reported.clone();
+        // An agent that cancels the call no longer waits for the answer.
+        let stop = stop.child_token();
+        let caller = tools::Caller { progress: tool.progress, ..self.caller(call, &stop) };
+        let (engine, reported, mut reply) = (self.engine.clone(), reported.clone(), tool.reply);
         tokio::spawn(async move {
-            let answer = tools::call(&engine, &caller, own, &tool.params).await;
-            let answer = answer.unwrap_or_else(|error| tools::Answer::error(error.to_string()));
-            let sent = tool.reply.send((answer.text, answer.is_error)).is_ok();
-            if let Some(end) = answer.reported.filter(|_| sent) {
+            let mut called = Box::pin(tools::call(&engine, &caller, own, &tool.params));
+            let answer = tokio::select! {
+                answer = &mut called => answer,
+                () = reply.closed() => {
+                    stop.cancel();
+                    called.await
+                }
+            };
+            let answer = answer.unwrap_or_else(|error| ToolAnswer::error(error.to_string()));
+            let end = answer.reported;
+            let sent = reply.send(answer).is_ok();
+            if let Some(end) = end.filter(|_| sent) {
                 let _ = reported.send(end);
             }
         });
@@ -58,7 +98,15 @@ impl Runner<'_> {
     fn caller(&self, tool_call: Option<String>, stop: &CancellationToken) -> tools::Caller {
         let (session, fence) = (self.session, self.opened_run.run.fence);
         let tool_rights = self.opened_run.run.tool_rights.clone();
-        tools::Caller { session, fence, tool_call, stop: stop.clone(), tool_rights }
+        tools::Caller {
+            session,
+            fence: Some(fence),
+            tool_call,
+            stop: stop.clone(),
+            tool_rights,
+            progress: tools::Progress::default(),
+            directory: None,
+        }
     }
 
     /// Carries out a model's call of one of ctx's own tools. A call that waits returns early if the
@@ -69,9 +117,9 @@ impl Runner<'_> {
         own: AgentTool,
         params: &serde_json::Value,
         actor: &Arc<Actor>,
-    ) -> Result<tools::Answer, Error> {
+    ) -> Result<ToolAnswer, Error> {
         if !self.opened_run.run.permits(own.name()) {
-            return Ok(tools::Answer::error(not_permitted(own.name())));
+            return Ok(ToolAnswer::error(not_permitted(own.name())));
         }
         let (engine, stop) = (self.engine, CancellationToken::new());
         let caller = self.caller(Some(call), &stop);

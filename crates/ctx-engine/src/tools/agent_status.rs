@@ -1,33 +1,41 @@
 //! `get_agent_status`: the state of a session's workers (R192).
 
 use ctx_core::decide::{self, AgentTool, Needs};
-use ctx_core::inbox::Tool;
 use ctx_core::worker::{WorkerState, last_text};
 use ctx_store::Target;
 use serde_json::{Value, json};
 
-use super::ParameterKind::OptionalText;
-use super::{Answer, Caller, own_session, parameter, text};
+use super::definition::ParameterKind::OptionalText;
+use super::definition::{Effect, ToolDefinition, define, parameter, session_parameter};
+use super::parameters::text;
+use super::{Caller, ToolAnswer, own_session};
 use crate::context::messages_of;
 use crate::engine::{Engine, Error};
 
-pub(super) fn tool() -> Tool {
+pub(super) fn definition() -> ToolDefinition {
     let what = "Get the state of your workers: what each is doing, the state of its task, the \
         workers that it waits for, and its last message.";
     let label = "The label of one worker; all workers if absent";
-    super::tool(AgentTool::GetAgentStatus, what, &[parameter("label", label, OptionalText)])
+    define(
+        AgentTool::GetAgentStatus,
+        Effect::Reads,
+        "State of agents",
+        what,
+        vec![parameter("label", label, OptionalText), session_parameter()],
+    )
+    .output(json!({"workers": {"type": "array", "items": {"type": "object"}}}), &["workers"])
 }
 
 pub(super) async fn call(
     engine: &Engine,
     caller: &Caller,
     params: &Value,
-) -> Result<Answer, Error> {
+) -> Result<ToolAnswer, Error> {
     let own = own_session(engine, caller).await?;
     let mut workers = engine.sessions().workers(&own.label).await?;
     if let Some(wanted) = text(params, "label") {
         if let Err(refusal) = decide::own_worker(wanted, &workers) {
-            return Ok(Answer::error(format!("invalid parameter `label`: {refusal}")));
+            return Ok(ToolAnswer::error(format!("invalid parameter `label`: {refusal}")));
         }
         workers.retain(|worker| worker.label == wanted);
     }
@@ -58,5 +66,5 @@ pub(super) async fn call(
             "last_words": last_text,
         }));
     }
-    Ok(Answer::ok(json!({"workers": all}).to_string()))
+    Ok(ToolAnswer::json(json!({"workers": all})))
 }

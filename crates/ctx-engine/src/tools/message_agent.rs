@@ -1,24 +1,33 @@
 //! `send_message_to_agent`: messages between a worker and its manager (R189).
 
 use ctx_core::decide::{self, AgentTool};
-use ctx_core::inbox::{Mode, Overrides, Tool};
+use ctx_core::inbox::{Mode, Overrides};
 use ctx_core::message::Source;
 use ctx_core::worker::MANAGER;
 use serde_json::Value;
 
-use super::ParameterKind::Text;
-use super::{Answer, Caller, own_session, parameter, required};
+use super::definition::ParameterKind::Text;
+use super::definition::{Effect, ToolDefinition, define, parameter, session_parameter};
+use super::parameters::required;
+use super::{Caller, ToolAnswer, own_session};
 use crate::engine::{Engine, Error};
 use crate::submit::NewMessage;
 
-pub(super) fn tool() -> Tool {
+pub(super) fn definition() -> ToolDefinition {
     let what = "Send a message to another agent. It becomes a turn of its own there, after what it \
         is doing now.";
-    let to = "A worker of yours by its label, or `manager` for the agent that gave you your task";
-    super::tool(
+    let to = "A worker of yours by its label, or `manager` for the agent that gave you your task. \
+        An agent that ctx does not run may name any session";
+    define(
         AgentTool::SendMessageToAgent,
+        Effect::Acts,
+        "Message an agent",
         what,
-        &[parameter("to", to, Text), parameter("content", "What to say", Text)],
+        vec![
+            parameter("to", to, Text),
+            parameter("content", "What to say", Text),
+            session_parameter(),
+        ],
     )
 }
 
@@ -26,13 +35,17 @@ pub(super) async fn call(
     engine: &Engine,
     caller: &Caller,
     params: &Value,
-) -> Result<Answer, Error> {
+) -> Result<ToolAnswer, Error> {
     let (to, content) = (required(params, "to"), required(params, "content"));
     let own = own_session(engine, caller).await?;
     let workers = engine.sessions().workers(&own.label).await?;
     let label = match decide::recipient(&own, to, &workers) {
         Ok(label) => label,
-        Err(refusal) => return Ok(Answer::error(format!("invalid parameter `to`: {refusal}"))),
+        // The API lets such a caller write to every session as well.
+        Err(_) if caller.is_outside() && to != MANAGER => {
+            engine.sessions().get(to).await?.session.label
+        }
+        Err(refusal) => return Ok(ToolAnswer::error(format!("invalid parameter `to`: {refusal}"))),
     };
     let (text, from_worker) = if to == MANAGER {
         (format!("Message from {}:\n\n{content}", own.label), Some(own.label))
@@ -48,5 +61,5 @@ pub(super) async fn call(
         ..NewMessage::text(text)
     };
     engine.messages().submit(&label, message, None).await?;
-    Ok(Answer::ok(format!("Sent to {label}.")))
+    Ok(ToolAnswer::ok(format!("Sent to {label}.")))
 }

@@ -301,6 +301,7 @@ pub(crate) fn line(message: &Message) -> String {
             Part::Error { code, .. } => format!("!{code}"),
             Part::Plan { .. } => "[plan]".to_owned(),
             Part::Image { .. } => "[image]".to_owned(),
+            Part::Record { kind, .. } => format!("[{kind}]"),
         })
         .collect();
     format!("{who}: {}", parts.join(" "))

@@ -24,5 +24,6 @@ mod session_status;
 mod summary_limits;
 mod suspensions;
 mod tasks;
+mod usage;
 mod worker_tools;
 mod workers;

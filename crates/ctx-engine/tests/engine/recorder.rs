@@ -11,7 +11,7 @@ use ctx_engine::core::refusal::Refusal;
 use ctx_engine::core::stale::Staleness;
 use ctx_engine::core::task::{State, StateName};
 use ctx_engine::core::time::Span;
-use ctx_engine::{Classifier, CommitQuery, Engine, Indexing, Options};
+use ctx_engine::{Classifier, CommitQuery, Engine, Indexing, Options, SearchRequest};
 
 use crate::harness::{Harness, NOON};
 
@@ -184,7 +184,8 @@ async fn a_session_can_have_several_tasks_in_turn_and_old_work_is_found() {
     assert_eq!(commits(&engine).await, expected);
     let normal = CommitQuery { types: vec!["normal".into()], limit: 10, ..CommitQuery::default() };
     assert_eq!(engine.records().commits(&normal).await.expect("commits").len(), 1);
-    assert_eq!(engine.records().search("jitter backoff", 10).await.expect("hits").len(), 1);
+    let request = SearchRequest::new("jitter backoff", 10);
+    assert_eq!(engine.records().search(&request).await.expect("hits").hits.len(), 1);
 }
 
 struct Always(Option<Intent>);

@@ -6,7 +6,7 @@ use ctx_core::message::Part;
 use ctx_core::session::{Activity, Status};
 use ctx_core::turn;
 use ctx_engine::provider::{End, Failure, FailureClass};
-use ctx_engine::{NewMessage, NewSession};
+use ctx_engine::{NewMessage, NewSession, SearchRequest};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
@@ -359,7 +359,8 @@ async fn deleting_removes_history_except_turns_of_forks() {
     assert_eq!(bench.engine.sessions().get("one").await.expect_err("gone").code(), "no_session");
     assert!(bench.engine.messages().turn(turns[0].id).await.is_err(), "the turn is gone");
     assert_eq!(bench.transcript("kept").await, ["user: a", "agent: ok"]);
-    assert!(bench.engine.records().search("secret", 10).await.expect("searched").is_empty());
+    let request = SearchRequest::new("secret", 10);
+    assert_eq!(bench.engine.records().search(&request).await.expect("searched").hits, []);
     bench.verify().await;
 }
 

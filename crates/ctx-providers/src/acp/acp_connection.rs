@@ -10,14 +10,15 @@ use ctx_engine::provider::{Failure, FailureClass, Request};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
-use crate::agent_process::{Process, Program, Started, working_dir};
+use crate::agent_process::{Process, Program, Started, child_env, working_dir};
 use crate::json_lines::WireLog;
 use crate::json_rpc::{Incoming, METHOD_NOT_FOUND, Peer, RpcError};
-use crate::mcp_bridge::ToolServer;
+use crate::mcp_bridge::{ToolProtocol, ToolServer};
 
 use super::agent_info::{AgentInfo, requires_login};
 use super::agent_settings::AgentSettings;
 use super::agent_terminals::Terminals;
+use super::attached_client::SessionClient;
 use super::permission_requests::{Decision, PendingRequest};
 use super::session_cost::SessionCost;
 use super::tool_call_updates::ToolCalls;
@@ -52,6 +53,7 @@ pub(super) struct Connection {
     pub(super) tool_calls: ToolCalls,
     pub(super) terminals: Terminals,
     pub(super) tool_server: Option<ToolServer>,
+    pub(super) client: Option<SessionClient>,
     pub(super) info: AgentInfo,
     pub(super) cost: SessionCost,
     /// Maximum time to start, and again to open a conversation.
@@ -67,6 +69,9 @@ pub(super) struct Capabilities {
     pub(super) load: bool,
     pub(super) resume: bool,
     pub(super) steer: bool,
+    mcp_http: bool,
+    mcp_sse: bool,
+    directories: bool,
 }
 
 /// Why a call failed.
@@ -83,11 +88,12 @@ impl Connection {
         program: &Program,
         request: &Request,
         info: AgentInfo,
+        client: Option<SessionClient>,
         start_timeout: Duration,
     ) -> Result<Self, Failure> {
         let session = request.session.to_string();
         let working_dir = working_dir(program, request)?;
-        let env = [("CTX_SESSION", session.clone())];
+        let env = child_env(request);
         let Started { process, stdin, stdout } = program.start(&session, &working_dir, &env)?;
         let instance_id = Ulid::new().to_string();
         let log = program
@@ -109,6 +115,7 @@ impl Connection {
             tool_calls: ToolCalls::default(),
             terminals: Terminals::new(program.guard_program.clone()),
             tool_server: None,
+            client,
             info,
             cost: SessionCost::default(),
             start_timeout,
@@ -148,14 +155,21 @@ impl Connection {
             load: has("/agentCapabilities/loadSession"),
             resume: has("/agentCapabilities/sessionCapabilities/resume"),
             steer: steer == Some(true),
+            mcp_http: has("/agentCapabilities/mcpCapabilities/http"),
+            mcp_sse: has("/agentCapabilities/mcpCapabilities/sse"),
+            directories: has("/agentCapabilities/sessionCapabilities/additionalDirectories"),
         };
         self.info.initialized(&response, self.capabilities);
         Ok(())
     }
 
     /// Offers the tools of ctx to this process.
-    pub(super) fn open_tool_server(&mut self, tools: &[Arc<Tool>]) {
-        match ToolServer::open(tools.iter().map(|tool| Tool::clone(tool)).collect()) {
+    pub(super) fn open_tool_server(
+        &mut self,
+        tools: &[Arc<Tool>],
+        protocol: Arc<dyn ToolProtocol>,
+    ) {
+        match ToolServer::open(tools.iter().map(|tool| tool.name.clone()), protocol) {
             Ok(server) => self.tool_server = Some(server),
             // The agent works without them.
             Err(error) => tracing::warn!(%error, "cannot offer the tools of ctx to an agent"),
@@ -165,11 +179,23 @@ impl Connection {
     fn mcp_servers(&self, bridge: Option<&Path>) -> Value {
         let entry =
             self.tool_server.as_ref().zip(bridge).map(|(server, bridge)| server.mcp_entry(bridge));
-        Value::Array(entry.into_iter().collect())
+        let Capabilities { mcp_http, mcp_sse, .. } = self.capabilities;
+        let client = self.client.as_ref().map(|client| client.mcp_servers(mcp_http, mcp_sse));
+        Value::Array(entry.into_iter().chain(client.into_iter().flatten()).collect())
+    }
+
+    /// Parameters of every request that opens a conversation.
+    fn open_params(&self, bridge: Option<&Path>) -> Value {
+        let mut params = json!({"cwd": self.working_dir, "mcpServers": self.mcp_servers(bridge)});
+        let more = self.client.as_ref().map(SessionClient::directories).unwrap_or_default();
+        if self.capabilities.directories && !more.is_empty() {
+            params["additionalDirectories"] = json!(more);
+        }
+        params
     }
 
     pub(super) async fn new_conversation(&mut self, bridge: Option<&Path>) -> Result<(), Failure> {
-        let params = json!({"cwd": self.working_dir, "mcpServers": self.mcp_servers(bridge)});
+        let params = self.open_params(bridge);
         let opened = self.call("session/new", params, self.start_timeout, &mut Vec::new()).await;
         let opened =
             opened.map_err(|error| self.info.failure(error, "did not open a conversation"))?;
@@ -220,8 +246,8 @@ impl Connection {
         id: &str,
         bridge: Option<&Path>,
     ) -> Result<Option<Vec<String>>, Failure> {
-        let servers = self.mcp_servers(bridge);
-        let params = json!({"sessionId": id, "cwd": self.working_dir, "mcpServers": servers});
+        let mut params = self.open_params(bridge);
+        params["sessionId"] = id.into();
         let mut replayed = Vec::new();
         // Updates with this id arrive before the response.
         self.conversation_id = id.to_owned();
@@ -330,6 +356,9 @@ impl Connection {
         } else if !self.settings.apply_update(update) {
             self.info.apply_update(update);
         }
+        if let Some(client) = &self.client {
+            client.update(update);
+        }
     }
 
     pub(super) fn has_ended(&mut self) -> bool {
@@ -338,8 +367,12 @@ impl Connection {
 
     /// Ends the process and its descendants.
     pub(super) async fn end(self) {
-        let Self { process, peer, .. } = self;
+        let Self { process, peer, client, .. } = self;
         drop(peer);
+        if let Some(client) = client {
+            // Not awaited: the client may be gone.
+            tokio::spawn(async move { client.release_terminals().await });
+        }
         process.end().await;
     }
 }

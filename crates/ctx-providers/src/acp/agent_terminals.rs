@@ -67,18 +67,7 @@ impl Terminals {
         let arguments = params.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
         let arguments: Vec<String> =
             arguments.iter().filter_map(|part| part.as_str().map(str::to_owned)).collect();
-        let dir = params
-            .get("cwd")
-            .and_then(Value::as_str)
-            .map_or_else(|| working_dir.to_owned(), |cwd| working_dir.join(cwd));
-        let inside = dir
-            .canonicalize()
-            .ok()
-            .zip(working_dir.canonicalize().ok())
-            .is_some_and(|(dir, root)| dir.starts_with(root));
-        if !inside {
-            return Err(format!("{} is outside the session's working directory", dir.display()));
-        }
+        let dir = directory(params, working_dir)?;
         // A command line in place of a program name is run by the shell.
         let (run, run_arguments) = if arguments.is_empty() && program.contains(char::is_whitespace)
         {
@@ -201,6 +190,27 @@ impl Terminals {
             }
         };
         ended.map(entry).collect()
+    }
+}
+
+/// The directory in which a command runs.
+///
+/// # Errors
+/// A message for the agent, if it is outside the session's working directory.
+pub(super) fn directory(params: &Value, working_dir: &Path) -> Result<PathBuf, String> {
+    let dir = params
+        .get("cwd")
+        .and_then(Value::as_str)
+        .map_or_else(|| working_dir.to_owned(), |cwd| working_dir.join(cwd));
+    let inside = dir
+        .canonicalize()
+        .ok()
+        .zip(working_dir.canonicalize().ok())
+        .is_some_and(|(dir, root)| dir.starts_with(root));
+    if inside {
+        Ok(dir)
+    } else {
+        Err(format!("{} is outside the session's working directory", dir.display()))
     }
 }
 

@@ -4,16 +4,19 @@
 //! All file operations run on the blocking thread pool. A write that has started is completed even
 //! if the run is dropped.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
 use ctx_core::step;
 use serde_json::{Value, json};
 
+use crate::json_rpc::{INTERNAL_ERROR, RpcError};
 use crate::task_observations;
 
 /// Larger files are not read.
 const READ_MAX_BYTES: u64 = 16 * 1024 * 1024;
+/// Error code of ACP for a missing file.
+const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// The parameters of `fs/read_text_file` or `fs/write_text_file`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +40,24 @@ pub(super) struct ServedFile {
     pub(super) observation: Option<step::Entry>,
 }
 
+impl ServedFile {
+    /// The response for the agent. Some agents expect empty content for a missing file.
+    pub(super) fn response(self, empty_if_missing: bool) -> Result<Value, RpcError> {
+        let path = self.path.display();
+        match self.result {
+            Err(error) if error.kind() == ErrorKind::NotFound && empty_if_missing => {
+                Ok(json!({"content": ""}))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(RpcError::new(RESOURCE_NOT_FOUND, format!("Resource not found: {path}")))
+            }
+            result => {
+                result.map_err(|error| RpcError::new(INTERNAL_ERROR, format!("{path}: {error}")))
+            }
+        }
+    }
+}
+
 impl FileRequest {
     /// `None` if a required parameter is missing.
     pub(super) fn parse(method: &str, params: &Value) -> Option<Self> {
@@ -49,6 +70,28 @@ impl FileRequest {
             _ => Some(params.get("content")?.as_str()?.to_owned()),
         };
         Some(Self { path, content, line: number("line"), limit: number("limit") })
+    }
+
+    pub(super) const fn method(&self) -> &'static str {
+        if self.content.is_some() { "fs/write_text_file" } else { "fs/read_text_file" }
+    }
+
+    /// The parameters in the form of ACP, without the session.
+    pub(super) fn params(&self) -> Value {
+        let mut params = json!({"path": self.path});
+        let numbers = [("line", self.line), ("limit", self.limit)];
+        for (key, number) in numbers.into_iter().filter_map(|(key, it)| Some((key, it?))) {
+            params[key] = number.into();
+        }
+        if let Some(content) = &self.content {
+            params["content"] = content.as_str().into();
+        }
+        params
+    }
+
+    /// Whether only a part of the file is read.
+    pub(super) const fn is_partial(&self) -> bool {
+        self.line.is_some() || self.limit.is_some()
     }
 
     /// Whether the path is inside a directory after symbolic links are resolved.

@@ -9,6 +9,7 @@
 //! | `file_access`, `agent_terminals` | files and commands that ctx handles for the agent |
 //! | `agent_info`, `agent_settings` | what the agent reported; the settings of a conversation |
 //! | `session_cost` | the cost of a prompt |
+//! | `attached_client` | an editor in front of ctx: its MCP servers, files and terminals |
 //!
 //! A process starts with the first prompt of a session and ends when the session is idle. It is
 //! kept for a while during a suspension, so that an early answer reaches the request that is
@@ -18,13 +19,14 @@ mod acp_connection;
 mod agent_info;
 mod agent_settings;
 mod agent_terminals;
+mod attached_client;
 mod file_access;
 mod permission_requests;
 mod prompt_turn;
 mod session_cost;
 mod tool_call_updates;
 
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -40,9 +42,12 @@ use crate::agent_prompt::{
     ConversationState, interrupted_user_text, newest_seen_user_message, newest_sent_user_message,
     prompt_texts,
 };
+use crate::mcp_bridge::Bridge;
 use crate::process_pool::ProcessPool;
 use acp_connection::Connection;
 use agent_info::AgentInfo;
+pub use attached_client::AttachedClient;
+use attached_client::SessionClient;
 use permission_requests::decisions;
 use prompt_turn::PromptTurn;
 
@@ -58,13 +63,14 @@ pub struct Config {
     pub model: Option<String>,
     /// Size of the context window in tokens that a handover of the history may use.
     pub context_window: u64,
-    /// The `ctx` program whose `bridge` command offers the tools of ctx to the agent. Without it
-    /// the agent gets no tools of ctx.
-    pub bridge_program: Option<PathBuf>,
+    /// How the agent gets the tools of ctx. Without it the agent gets none.
+    pub bridge: Option<Bridge>,
     /// How long a process that waits for the user is kept.
     pub suspension_hold: Duration,
     /// Maximum time to start, and again to open a conversation.
     pub start_timeout: Duration,
+    /// The client that is attached to sessions of this process, if there is one.
+    pub client: Option<Arc<dyn AttachedClient>>,
 }
 
 /// An agent over ACP.
@@ -178,14 +184,17 @@ impl Acp {
 
     /// Starts a process and opens the conversation that fits the history.
     async fn open(&self, request: &Request) -> Result<(Connection, ConversationState), Failure> {
-        let bridge = self.config.bridge_program.as_deref();
+        let bridge = self.config.bridge.as_ref();
         self.pool.wait_until_ended(request.session).await;
         let (program, info) = (&self.config.program, self.info.clone());
+        let client = self.config.client.clone();
+        let client = client.map(|client| SessionClient::new(client, request.session));
         let mut connection =
-            Connection::start(program, request, info, self.config.start_timeout).await?;
-        if bridge.is_some() && !request.tools.is_empty() {
-            connection.open_tool_server(&request.tools);
+            Connection::start(program, request, info, client, self.config.start_timeout).await?;
+        if let Some(bridge) = bridge.filter(|_| !request.tools.is_empty()) {
+            connection.open_tool_server(&request.tools, bridge.protocol.clone());
         }
+        let bridge = bridge.map(|bridge| bridge.program.as_path());
         if let Some(own) = &request.own {
             let is_resumed = match interrupted_user_text(request) {
                 _ if own.clean => connection.resume_conversation(&own.id, bridge).await?,
@@ -252,6 +261,22 @@ fn image_blocks(request: &Request, accepts_images: bool) -> impl Iterator<Item =
         }
         _ => None,
     })
+}
+
+/// A content block as text.
+fn content_text(content: Option<&Value>) -> String {
+    let text = |path: &str| content.and_then(|content| content.pointer(path)?.as_str());
+    match text("/type") {
+        Some("text") => text("/text").unwrap_or_default().to_owned(),
+        Some("resource_link") => format!(
+            "[{}]({})",
+            text("/name").unwrap_or("resource"),
+            text("/uri").unwrap_or_default()
+        ),
+        Some("resource") => text("/resource/text").unwrap_or("[a resource]").to_owned(),
+        Some(kind) => format!("[{kind}]"),
+        None => String::new(),
+    }
 }
 
 #[async_trait]

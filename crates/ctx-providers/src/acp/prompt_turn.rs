@@ -1,7 +1,7 @@
 //! One prompt of an agent: updates become deltas, requests for the user become suspensions.
 
 use std::collections::HashMap;
-use std::io::ErrorKind;
+use std::path::Path;
 use std::time::Duration;
 
 use ctx_core::id::MessageId;
@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::acp_connection::{CallError, Connection};
+use super::attached_client::SessionClient;
+use super::content_text;
 use super::file_access::FileRequest;
 use super::permission_requests::{self, PendingRequest, RequestKind};
 use crate::agent_process::wait_until;
-use crate::json_rpc::{INTERNAL_ERROR, INVALID_PARAMS, Incoming, METHOD_NOT_FOUND};
+use crate::json_rpc::{INVALID_PARAMS, Incoming, METHOD_NOT_FOUND, response};
 
 /// Maximum time that an agent may take to stop after a cancellation.
 const STOP_TIMEOUT: Duration = Duration::from_secs(9);
 /// Requests within this time after the first one are put to the user together.
 const COLLECT_TIME: Duration = Duration::from_millis(150);
-/// Error code of ACP for a missing file.
-const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// A prompt that the agent is working on.
 pub(super) struct PromptTurn<'a> {
@@ -261,6 +261,9 @@ impl<'a> PromptTurn<'a> {
             }
             "tool_call" | "tool_call_update" => {
                 self.connection.current_message = None;
+                if let Some(client) = &self.connection.client {
+                    client.update(update);
+                }
                 let working_dir = &self.connection.working_dir;
                 for delta in self.connection.tool_calls.apply(update, working_dir) {
                     self.report(delta).await;
@@ -320,6 +323,9 @@ impl<'a> PromptTurn<'a> {
             self.connection.peer.respond_error(&id, INVALID_PARAMS, message).await;
             return;
         };
+        if let Some(client) = &self.connection.client {
+            client.update(call);
+        }
         let working_dir = &self.connection.working_dir;
         for delta in self.connection.tool_calls.apply_permission_request(call, working_dir) {
             self.report(delta).await;
@@ -345,7 +351,7 @@ impl<'a> PromptTurn<'a> {
 
     async fn handle_file_request(&mut self, id: Value, method: &str, params: &Value) {
         match FileRequest::parse(method, params) {
-            Some(file) if file.is_inside(&self.connection.working_dir).await => {
+            Some(file) if self.connection.may_access(&file).await => {
                 self.serve_file(&id, file).await;
             }
             Some(file) => self.ask_user(PendingRequest::file(id, file)).await,
@@ -378,31 +384,49 @@ impl<'a> PromptTurn<'a> {
 
     /// Serves a file request, reports it to the task, then responds.
     async fn serve_file(&mut self, id: &Value, request: FileRequest) {
-        let served = request.serve(&self.connection.working_dir).await;
+        let client = self.connection.client.clone();
+        if let Some(client) = client.filter(|client| client.supports(request.method())) {
+            return self.serve_file_by_client(id.clone(), request, client);
+        }
+        let mut served = request.serve(&self.connection.working_dir).await;
         if served.result.is_ok() {
             self.connection.tool_calls.file_served(served.path.clone(), served.is_write);
         }
-        if let Some(entry) = served.observation {
+        if let Some(entry) = served.observation.take() {
             self.report(Delta::Observed(entry)).await;
         }
-        let (peer, path) = (&self.connection.peer, served.path.display());
-        match served.result {
-            Ok(result) => peer.respond(id, result).await,
-            Err(error)
-                if error.kind() == ErrorKind::NotFound
-                    && self.connection.info.expects_empty_missing_files() =>
-            {
-                peer.respond(id, json!({"content": ""})).await;
+        let empty_if_missing = self.connection.info.expects_empty_missing_files();
+        let result = served.response(empty_if_missing);
+        self.connection.peer.sender().send(&response(id, &result)).await;
+    }
+
+    /// The client may take long, so the answer is sent by a task of its own.
+    fn serve_file_by_client(&mut self, id: Value, request: FileRequest, client: SessionClient) {
+        let is_write = request.content.is_some();
+        self.connection.tool_calls.file_served(request.path.clone(), is_write);
+        let empty_if_missing = self.connection.info.expects_empty_missing_files();
+        let (dir, responses) = (self.connection.working_dir.clone(), self.connection.peer.sender());
+        // The run must be able to end while the client has not answered.
+        let reports = self.link.out.downgrade();
+        tokio::spawn(async move {
+            let mut served = client.serve_file(request, &dir).await;
+            if let Some((entry, reports)) = served.observation.take().zip(reports.upgrade()) {
+                let _ = reports.send(Delta::Observed(entry)).await;
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let message = format!("Resource not found: {path}");
-                peer.respond_error(id, RESOURCE_NOT_FOUND, &message).await;
-            }
-            Err(error) => peer.respond_error(id, INTERNAL_ERROR, &format!("{path}: {error}")).await,
-        }
+            responses.send(&response(&id, &served.response(empty_if_missing))).await;
+        });
     }
 
     async fn handle_terminal_request(&mut self, id: Value, method: &str, params: &Value) {
+        let client = self.connection.client.clone();
+        if let Some(client) = client.filter(|client| client.serves_terminal(method, params)) {
+            let (reports, responses) = (self.link.out.downgrade(), self.connection.peer.sender());
+            let dir = self.connection.working_dir.clone();
+            let (method, params) = (method.to_owned(), params.clone());
+            let served = client.serve_terminal(id, method, params, dir, reports, responses);
+            tokio::spawn(served);
+            return;
+        }
         let connection = &mut *self.connection;
         let terminals = &mut connection.terminals;
         let response = match method {
@@ -428,6 +452,19 @@ impl<'a> PromptTurn<'a> {
 }
 
 impl Connection {
+    /// Whether a file is in the working directory, or in another directory of the client.
+    async fn may_access(&self, file: &FileRequest) -> bool {
+        if file.is_inside(&self.working_dir).await {
+            return true;
+        }
+        for dir in self.client.iter().flat_map(SessionClient::directories) {
+            if file.is_inside(Path::new(&dir)).await {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Rejects pending requests and asks the agent to stop its prompt.
     pub(super) async fn cancel_prompt(&mut self) {
         for request in std::mem::take(&mut self.pending) {
@@ -461,21 +498,5 @@ impl Connection {
         };
         let _ = tokio::time::timeout(STOP_TIMEOUT, prompt_ended).await;
         self.end().await;
-    }
-}
-
-/// A content block as text.
-fn content_text(content: Option<&Value>) -> String {
-    let text = |path: &str| content.and_then(|content| content.pointer(path)?.as_str());
-    match text("/type") {
-        Some("text") => text("/text").unwrap_or_default().to_owned(),
-        Some("resource_link") => format!(
-            "[{}]({})",
-            text("/name").unwrap_or("resource"),
-            text("/uri").unwrap_or_default()
-        ),
-        Some("resource") => text("/resource/text").unwrap_or("[a resource]").to_owned(),
-        Some(kind) => format!("[{kind}]"),
-        None => String::new(),
     }
 }

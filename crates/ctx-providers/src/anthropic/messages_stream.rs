@@ -254,6 +254,7 @@ impl TokenCounts {
             cached_tokens: self.cache_read,
             cost: None,
             scope: "last_call".to_owned(),
+            ..Usage::default()
         })
     }
 }

@@ -72,6 +72,7 @@ impl WordStream {
             cached_tokens: None,
             cost: None,
             scope: "turn".to_owned(),
+            ..Usage::default()
         };
         if self.link.cancel.is_cancelled() {
             let _ = self.link.out.try_send(Delta::Usage(usage));

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use ulid::Ulid;
 
 use super::pi_events::{EventOutcome, EventParser, compacted};
-use crate::agent_process::{Process, Program, Started, wait_until, working_dir};
+use crate::agent_process::{Process, Program, Started, child_env, wait_until, working_dir};
 use crate::json_lines::{JsonLines, WireLog};
 
 /// Maximum time for the response to a command.
@@ -48,8 +48,8 @@ impl Connection {
         if let Some(file) = file {
             program.command.extend(["--session".to_owned(), file.to_owned()]);
         }
-        let Started { process, stdin, stdout } =
-            program.start(&session, &working_dir, &[("CTX_SESSION", session.clone())])?;
+        let env = child_env(request);
+        let Started { process, stdin, stdout } = program.start(&session, &working_dir, &env)?;
         let log = program
             .wire_log_dir
             .as_ref()

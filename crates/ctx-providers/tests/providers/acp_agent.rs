@@ -45,7 +45,8 @@ impl ScriptedAgent {
             program: Program { command, env, scratch_dir, ..Program::default() },
             model: None,
             context_window: 10_000,
-            bridge_program: None,
+            bridge: None,
+            client: None,
             suspension_hold,
             start_timeout,
         };

@@ -110,6 +110,7 @@ async fn text_thinking_calls_and_usage_are_reported_in_order() {
             cached_tokens: Some(100),
             cost: None,
             scope: "last_call".to_owned(),
+            ..Usage::default()
         }),
     ];
     for size in [1, 7, 100_000] {

@@ -108,6 +108,7 @@ async fn text_reasoning_and_usage_are_reported_in_order() {
         cached_tokens: Some(8),
         cost: None,
         scope: "last_call".to_owned(),
+        ..Usage::default()
     };
     let expected = [
         thought("First.", None),

@@ -8,7 +8,7 @@ use super::connection::{Conn, Fault};
 
 const SIZES: &str = "SELECT current_setting('server_version'),
      pg_database_size(current_database()), pg_total_relation_size('bodies'),
-     pg_total_relation_size('words')";
+     pg_total_relation_size('search_documents') + pg_total_relation_size('search_words')";
 const MISSING: &str = "SELECT name FROM unnest(?1) AS name WHERE to_regclass(name) IS NULL";
 /// Indexes of the schema, whether each is valid, and whether amcheck can check it.
 const INDEXES: &str = "SELECT c.relname, c.oid::bigint, i.indisvalid AND i.indisready,

@@ -39,14 +39,16 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ctx_core::id::NodeId;
+use ctx_core::search::Page;
 use ctx_core::time::{Span, Timestamp};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::driver::{Db, Driver, Inspection, Lock, Notice, Read, Snapshot, Transact, args};
 use crate::location::{Indexing, Options, Server};
+use crate::relational;
 use crate::schema::SCHEMA;
 use crate::transition::{Stored, Transition};
-use crate::{Error, SearchIndex, SearchPage, SearchPlace, Store, Write};
+use crate::{Error, SearchIndex, SearchQuery, Store, Write};
 
 use address::Address;
 use clock::Clock;
@@ -54,6 +56,7 @@ use connection::{Conn, Fault};
 use db::PgDb;
 use lanes::Lanes;
 use notices::Notifier;
+use search::{Election, PgPostings};
 use writer::{LOCKS, Limits, Writer};
 
 /// Reads that run at the same time. Further ones wait.
@@ -64,6 +67,8 @@ const LOST_MAX: usize = 2;
 const INDEX_DELAY: Duration = Duration::from_millis(200);
 /// How long it waits at most. A search catches up first.
 const INDEX_DELAY_MAX: Duration = Duration::from_secs(10);
+/// How long a search waits for an index that is behind.
+const SEARCH_CATCH_UP: Duration = Duration::from_secs(2);
 /// The advisory lock of the process that creates or migrates the schema.
 const SCHEMA_LOCK: i64 = LOCKS;
 /// One entry per schema number, in order, with the oldest schema whose programs may write after it.
@@ -81,6 +86,8 @@ struct Shared {
     compress: bool,
     /// The newest row before which no other can appear, as far as it is known.
     settled: AtomicI64,
+    /// Words of the index that this process has seen stored.
+    known_words: Mutex<HashSet<String>>,
     /// Wakes the indexer after each group.
     wake_indexer: Option<SyncSender<()>>,
 }
@@ -144,6 +151,7 @@ pub fn open(server: &Server, options: Options) -> Result<Store, Error> {
             notifier: Notifier::default(),
             compress: options.compress,
             settled: AtomicI64::new(0),
+            known_words: Mutex::default(),
             wake_indexer: background.then_some(wake_indexer),
         });
         if background {
@@ -237,7 +245,9 @@ fn start_indexer(shared: Weak<Shared>, wakes: Receiver<()>) -> Result<(), Error>
                 Some(conn) => Ok(conn),
                 None => Conn::open(&shared.address),
             }
-            .and_then(|conn| search::catch_up(&conn, &shared).map(|()| conn));
+            .and_then(|conn| {
+                search::catch_up(&conn, &shared, Election::Leave, None).map(|()| conn)
+            });
             conn = done.ok();
         }
     };
@@ -446,22 +456,25 @@ impl Driver for Postgres {
 
 #[async_trait]
 impl SearchIndex for Postgres {
-    async fn search(
-        &self,
-        words: &str,
-        from: Option<SearchPlace>,
-        limit: usize,
-    ) -> Result<SearchPage, Error> {
-        self.catch_up().await?;
-        let words = words.to_owned();
+    async fn search(&self, query: &SearchQuery) -> Result<Page, Error> {
+        self.with_reader(|conn, shared| {
+            let until = Instant::now() + SEARCH_CATCH_UP;
+            search::catch_up(conn, shared, Election::Wait, Some(until))
+        })
+        .await?;
+        let query = query.clone();
         self.with_reader(move |conn, shared| {
-            read_snapshot(conn, shared, false, &|db| search::search(db, &words, from, limit))
+            read_snapshot(conn, shared, false, &|db| {
+                let mut page = relational::search::search(db, &PgPostings(db), &query)?;
+                page.lag = search::lag(db)?;
+                Ok(page)
+            })
         })
         .await
     }
 
     async fn catch_up(&self) -> Result<(), Error> {
-        self.with_reader(search::catch_up).await
+        self.with_reader(|conn, shared| search::catch_up(conn, shared, Election::Wait, None)).await
     }
 
     async fn lag(&self) -> Result<u64, Error> {
@@ -469,6 +482,6 @@ impl SearchIndex for Postgres {
     }
 
     async fn rebuild(&self) -> Result<(), Error> {
-        self.with_reader(|conn, _| search::clear(conn)).await
+        self.with_reader(search::clear).await
     }
 }

@@ -1,20 +1,20 @@
-//! Full-text search. The hashes of a row's words select it; its text decides whether it matches.
+//! The inverted index: `tsvector` without positions and GIN. Filled behind the transactions, by one
+//! process at a time.
 //!
-//! The index is filled behind the transactions, by one process at a time. Rows become visible in
-//! another order than that of their numbers, so the watermark follows the newest settled row.
+//! Rows become visible in another order than that of their numbers, so only rows up to the newest
+//! settled one are indexed, and the watermark follows it.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ctx_core::id::ObjectId;
-use ctx_core::object::{Kind, Object};
+use ctx_core::search::{IndexQuery, IndexTerm, is_mark};
 
-use crate::driver::{Arg, Db, Lock, Place, Table, args};
-use crate::pack::unpack;
-use crate::search_match::{self, QueryWord, RowHit, may_contain_all};
-use crate::word_filter::record_hashes;
-use crate::{Error, Hit, SearchPage, SearchPlace};
+use crate::Error;
+use crate::driver::{Arg, Db, Lock, Table, args, limit_arg};
+use crate::relational::search::Postings;
+use crate::relational::search_documents::{self, Unit};
 
 use super::Shared;
 use super::connection::Conn;
@@ -22,16 +22,19 @@ use super::db::PgDb;
 use super::tx::BLOCK;
 use super::writer::LOCKS;
 
-/// Rows that one transaction indexes.
-const INDEX_ROWS: usize = 200;
-/// Selected rows that are read at a time.
-const READ_ROWS: i64 = 50;
+/// Rows of each table that one transaction indexes.
+const BATCH_ROWS: i64 = 1000;
+/// Words of deleted documents that one transaction checks.
+const FORGOTTEN_WORDS: i64 = 500;
+/// Most words that a process remembers as stored.
+const KNOWN_WORDS_MAX: usize = 1 << 20;
 /// How long a reader waits for the transactions that may still add an older row.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
 /// Pause between two looks at them.
 const SETTLE_PAUSE: Duration = Duration::from_millis(1);
 /// The advisory lock of the process that fills the index.
 const INDEX_LOCK: i64 = LOCKS + 0x100;
+const INDEXED_TABLES: [Table; 3] = [Table::Turns, Table::Steps, Table::Commits];
 
 /// The number of the newest row before which no other can appear. A transaction that draws numbers
 /// has the lock [`Lock::Store`] until it ends. So the rows up to the newest drawn number are
@@ -66,199 +69,232 @@ pub(super) fn settled(conn: &Conn, shared: &Shared) -> Result<i64, Error> {
     Ok(drawn)
 }
 
-const UNINDEXED: &str = "SELECT 0, t.id, t.seg, t.off, t.len, t.packing, t.size FROM turns t
-       WHERE t.id > ?1 AND NOT EXISTS (SELECT 1 FROM words w WHERE w.id = t.id)
-     UNION ALL SELECT 1, t.id, t.seg, t.off, t.len, t.packing, t.size FROM steps t
-       WHERE t.id > ?1 AND NOT EXISTS (SELECT 1 FROM words w WHERE w.id = t.id)
-     UNION ALL SELECT 2, t.id, t.seg, t.off, t.len, t.packing, t.size FROM commits t
-       WHERE t.id > ?1 AND NOT EXISTS (SELECT 1 FROM words w WHERE w.id = t.id)
-     LIMIT ?2";
 const INDEXED: &str = "SELECT value::bigint FROM meta WHERE key = 'indexed'";
+const PUT_INDEXED: &str = "INSERT INTO meta(key, value) VALUES ('indexed', ?1::text)
+     ON CONFLICT(key) DO UPDATE SET value = ?1::text WHERE meta.value::bigint < ?1";
 
-/// Indexes every row that is stored now.
-pub(super) fn catch_up(conn: &Conn, shared: &Shared) -> Result<(), Error> {
+/// Who fills the index if another process does already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Election {
+    /// The other one alone.
+    Leave,
+    /// This process afterwards.
+    Wait,
+}
+
+/// Indexes the rows that are stored now, or as many as it can until a time.
+pub(super) fn catch_up(
+    conn: &Conn,
+    shared: &Shared,
+    election: Election,
+    until: Option<Instant>,
+) -> Result<(), Error> {
     let settled = settled(conn, shared)?;
-    while index_some(conn, settled)? {}
+    while index_some(conn, shared, election, settled)? {
+        if until.is_some_and(|until| Instant::now() >= until) {
+            break;
+        }
+    }
     Ok(())
 }
 
 /// Indexes some rows in one transaction; `true` if there may be more.
-fn index_some(conn: &Conn, settled: i64) -> Result<bool, Error> {
+fn index_some(
+    conn: &Conn,
+    shared: &Shared,
+    election: Election,
+    settled: i64,
+) -> Result<bool, Error> {
     conn.command(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit = off",
     )?;
-    let indexed = index_in_transaction(conn, settled);
+    let indexed = index_in_transaction(conn, shared, election, settled);
     conn.command(if indexed.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    if indexed.is_err() {
+        // Words that were added in this transaction are not stored.
+        known_words(shared).clear();
+    }
     indexed
 }
 
-fn index_in_transaction(conn: &Conn, settled: i64) -> Result<bool, Error> {
-    conn.query("SELECT pg_advisory_xact_lock(?1)", args![INDEX_LOCK])?;
+fn known_words(shared: &Shared) -> std::sync::MutexGuard<'_, HashSet<String>> {
+    shared.known_words.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn index_in_transaction(
+    conn: &Conn,
+    shared: &Shared,
+    election: Election,
+    settled: i64,
+) -> Result<bool, Error> {
+    match election {
+        Election::Wait => drop(conn.query("SELECT pg_advisory_xact_lock(?1)", args![INDEX_LOCK])?),
+        Election::Leave => {
+            let locked = conn.query("SELECT pg_try_advisory_xact_lock(?1)", args![INDEX_LOCK])?;
+            if locked.first().is_none_or(|row| row.number(0) == 0) {
+                return Ok(false);
+            }
+        }
+    }
     let db = PgDb::within(conn);
     let db: &dyn Db = &db;
+    let forgotten = forget_words(conn, shared, db)?;
     let watermark = db.int(INDEXED, args![])?.unwrap_or(0);
-    let rows = db.rows(UNINDEXED, args![watermark, INDEX_ROWS as i64], |row| {
-        Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.place(2)?))
-    })?;
-    let places: Vec<Place> = rows.iter().filter_map(|(_, _, place)| *place).collect();
-    let mut buffer = Vec::new();
-    let mut bodies = db.packed(&places, &mut buffer)?.into_iter();
-    for (table, id, place) in &rows {
-        let mut hashes = Vec::new();
-        if let Some((place, range)) = place.as_ref().zip(place.and_then(|_| bodies.next())) {
-            let bytes = unpack(buffer[range].into(), place.packing, place.size)?;
-            hashes = record_hashes(&bytes);
-            hashes.sort_unstable();
-            hashes.dedup();
+    if watermark >= settled {
+        return Ok(forgotten);
+    }
+    let last = last_of_batch(db, watermark, settled)?;
+    let mut units = Vec::new();
+    for table in INDEXED_TABLES {
+        units.extend(search_documents::units_of_rows(db, table, watermark, last)?);
+    }
+    units.sort_unstable();
+    units.dedup();
+    let entries = search_documents::index_entries(db, &units)?;
+    put_documents(conn, shared, &entries)?;
+    conn.query(PUT_INDEXED, args![last])?;
+    Ok(last < settled || forgotten)
+}
+
+/// The row up to which a batch goes: the numbers of all tables are from one sequence.
+fn last_of_batch(db: &dyn Db, watermark: i64, settled: i64) -> Result<i64, Error> {
+    const LAST: &str = "SELECT MIN(last) FROM (
+           SELECT MAX(id) AS last, COUNT(*) AS found FROM (SELECT id FROM turns
+             WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3) t
+           UNION ALL SELECT MAX(id), COUNT(*) FROM (SELECT id FROM steps
+             WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3) t
+           UNION ALL SELECT MAX(id), COUNT(*) FROM (SELECT id FROM commits
+             WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3) t) b WHERE found = ?3";
+    Ok(db.int(LAST, args![watermark, settled, BATCH_ROWS])?.unwrap_or(settled))
+}
+
+fn put_documents(conn: &Conn, shared: &Shared, entries: &[(Unit, String)]) -> Result<(), Error> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let units: Vec<i64> = entries.iter().map(|(unit, _)| unit.number()).collect();
+    let words: Vec<String> = entries.iter().map(|(_, words)| words.clone()).collect();
+    let mut known = known_words(shared);
+    if known.len() > KNOWN_WORDS_MAX {
+        known.clear();
+    }
+    let mut new = Vec::new();
+    for word in words.iter().flat_map(|words| words.split(' ')).filter(|word| !is_mark(word)) {
+        if !known.contains(word) {
+            known.insert(word.to_owned());
+            new.push(word.to_owned());
         }
-        let hashes: Vec<i64> =
-            hashes.into_iter().map(|hash| i64::from(hash.cast_signed())).collect();
+    }
+    drop(known);
+    new.sort_unstable();
+    conn.push("DELETE FROM search_documents WHERE unit = ANY(?1)", &[Arg::Ints(&units)])?;
+    conn.push(
+        "INSERT INTO search_documents(unit, words)
+         SELECT unit, array_to_tsvector(array_remove(string_to_array(words, ' '), ''))
+         FROM unnest(?1, ?2) AS entry(unit, words)",
+        &[Arg::Ints(&units), Arg::Texts(&words)],
+    )?;
+    if !new.is_empty() {
         conn.push(
-            "INSERT INTO words(id, tbl, hashes) VALUES (?1, ?2, ?3::int[]) ON CONFLICT DO NOTHING",
-            args![*id, *table, &hashes],
+            "INSERT INTO search_words(word) SELECT word FROM unnest(?1) AS word
+             WHERE word <> '' ON CONFLICT DO NOTHING",
+            &[Arg::Texts(&new)],
         )?;
     }
     conn.run()?;
-    if rows.len() == INDEX_ROWS {
-        return Ok(true);
+    Ok(())
+}
+
+/// Deletes words that only deleted documents had; `true` if there may be more.
+fn forget_words(conn: &Conn, shared: &Shared, db: &dyn Db) -> Result<bool, Error> {
+    if !db.is_true("SELECT EXISTS (SELECT 1 FROM forgotten_words)", args![])? {
+        return Ok(false);
     }
     conn.query(
-        "INSERT INTO meta(key, value) VALUES ('indexed', ?1::text)
-         ON CONFLICT(key) DO UPDATE SET value = ?1::text WHERE meta.value::bigint < ?1",
-        args![settled],
+        "WITH gone AS (DELETE FROM forgotten_words WHERE word IN
+                         (SELECT word FROM forgotten_words LIMIT ?1) RETURNING word)
+         DELETE FROM search_words w USING gone WHERE w.word = gone.word AND NOT EXISTS
+           (SELECT 1 FROM search_documents d WHERE d.words @@ quote_literal(w.word)::tsquery)",
+        args![FORGOTTEN_WORDS],
     )?;
-    Ok(false)
+    known_words(shared).clear();
+    Ok(true)
 }
 
 /// Number of rows that are not indexed.
 pub(super) fn lag(db: &dyn Db) -> Result<u64, Error> {
+    const LAG: &str = "SELECT (SELECT COUNT(*) FROM turns WHERE id > ?1)
+         + (SELECT COUNT(*) FROM steps WHERE id > ?1)
+         + (SELECT COUNT(*) FROM commits WHERE id > ?1)";
     let watermark = db.int(INDEXED, args![])?.unwrap_or(0);
-    let rows = db.rows(UNINDEXED, args![watermark, i64::MAX], |_| Ok(()))?;
-    Ok(rows.len() as u64)
+    Ok(db.int(LAG, args![watermark])?.unwrap_or(0).unsigned_abs())
 }
 
 /// Empties the index.
-pub(super) fn clear(conn: &Conn) -> Result<(), Error> {
-    conn.command("TRUNCATE words; DELETE FROM meta WHERE key = 'indexed'")
+pub(super) fn clear(conn: &Conn, shared: &Shared) -> Result<(), Error> {
+    known_words(shared).clear();
+    conn.command(
+        "TRUNCATE search_documents, search_words, forgotten_words;
+         DELETE FROM meta WHERE key = 'indexed'",
+    )
 }
 
-/// At most `limit` hits among the rows before a position, newest first.
-pub(super) fn search(
-    db: &dyn Db,
-    query: &str,
-    from: Option<SearchPlace>,
-    limit: usize,
-) -> Result<SearchPage, Error> {
-    let words = QueryWord::parse_all(query);
-    search_match::page(&words, from, limit, |table, before, limit| {
-        search_table(db, table, before, &words, limit)
-    })
-}
+pub(super) struct PgPostings<'d>(pub(super) &'d dyn Db);
 
-macro_rules! select_words {
-    ($table:literal, $more:literal, $session:literal) => {
-        concat!(
-            "SELECT t.id, t.hash, t.seg, t.off, t.len, t.packing, t.size, s.id, ",
-            $more,
-            " FROM words w JOIN ",
-            $table,
-            " t ON t.id = w.id ",
-            $session,
-            " WHERE w.tbl = ?1 AND w.id < ?2 AND w.hashes @> ?3::int[] ORDER BY w.id DESC LIMIT ?4"
+impl Postings for PgPostings<'_> {
+    fn candidates(
+        &self,
+        query: &IndexQuery,
+        before: i64,
+        limit: usize,
+    ) -> Result<Vec<(i64, Unit)>, Error> {
+        const ALL: &str =
+            "SELECT id, unit FROM search_documents WHERE id < ?1 ORDER BY id DESC LIMIT ?2";
+        const MATCHING: &str = "SELECT id, unit FROM search_documents
+             WHERE words @@ ?3::tsquery AND id < ?1 ORDER BY id DESC LIMIT ?2";
+        if query.is_impossible() {
+            return Ok(Vec::new());
+        }
+        let (before, limit) = (Arg::Int(before), limit_arg(limit));
+        let mut found = Vec::new();
+        let mut read = |row: crate::driver::Row<'_>| {
+            found.push((row.get(0)?, Unit::from_number(row.get(1)?)));
+            Ok(())
+        };
+        match expression(query) {
+            Some(expression) => {
+                self.0.query(MATCHING, &[before, limit, Arg::Text(&expression)], &mut read)?;
+            }
+            None => self.0.query(ALL, &[before, limit], &mut read)?,
+        }
+        Ok(found)
+    }
+
+    fn words(&self, beginning: &str, chars: RangeInclusive<usize>) -> Result<Vec<String>, Error> {
+        let end = format!("{beginning}\u{10FFFF}");
+        self.0.rows(
+            "SELECT word FROM search_words WHERE word >= ?1 AND word < ?2
+               AND length(word) BETWEEN ?3 AND ?4",
+            args![beginning, end.as_str(), *chars.start() as i64, *chars.end() as i64],
+            |row| row.get(0),
         )
-    };
-}
-
-fn search_table(
-    db: &dyn Db,
-    table: Table,
-    mut before: i64,
-    words: &[QueryWord],
-    limit: usize,
-) -> Result<Vec<RowHit>, Error> {
-    let sql = match table {
-        Table::Turns => select_words!(
-            "turns",
-            "t.version, t.header",
-            "LEFT JOIN sessions s ON s.row = t.session"
-        ),
-        Table::Steps => select_words!(
-            "steps",
-            "NULL, NULL",
-            "LEFT JOIN tasks k ON k.row = t.task LEFT JOIN sessions s ON s.row = k.session"
-        ),
-        Table::Commits | Table::Blobs => select_words!(
-            "commits",
-            "NULL, NULL",
-            "LEFT JOIN tasks k ON k.row = t.task LEFT JOIN sessions s ON s.row = k.session"
-        ),
-    };
-    let hashes = words.iter().flat_map(|word| &word.hashes);
-    let hashes: Vec<i64> = hashes.map(|hash| i64::from(hash.cast_signed())).collect();
-    let mut hits = Vec::new();
-    loop {
-        let found = db.rows(sql, args![table as i64, before, &hashes, READ_ROWS], |row| {
-            let header = match table {
-                Table::Turns => Some(Object {
-                    kind: Kind::Turn,
-                    version: row.get(8)?,
-                    bytes: row.get::<String>(9)?.into_bytes(),
-                }),
-                _ => None,
-            };
-            let place = row.place(2)?;
-            Ok((
-                row.get::<i64>(0)?,
-                row.get::<ObjectId>(1)?,
-                place,
-                row.get::<Option<String>>(7)?,
-                header,
-            ))
-        })?;
-        for (row, id, place, session, header) in &found {
-            before = *row;
-            let Some(place) = place else { continue };
-            let bytes = Some(db.body(place)?).filter(|bytes| may_contain_all(bytes, words));
-            let Some(bytes) = bytes else { continue };
-            let matched = search_match::matched(table, header.as_ref(), bytes, words);
-            let Some((at, snippet)) = matched else { continue };
-            if table == Table::Turns && !is_shown(db, *row, *id)? {
-                continue;
-            }
-            let (kind, session) = (table.kind().name(), session.clone());
-            hits.push((*row, Hit { kind, id: *id, at, snippet, session }));
-            if hits.len() == limit {
-                return Ok(hits);
-            }
-        }
-        if (found.len() as i64) < READ_ROWS {
-            return Ok(hits);
-        }
     }
 }
 
-/// Whether a search shows a turn: a session has it, and no newer row is the same turn.
-fn is_shown(db: &dyn Db, row: i64, id: ObjectId) -> Result<bool, Error> {
-    const NEWER: &str = "SELECT id FROM turns WHERE hash = ?1 AND id > ?2";
-    if !is_kept(db, row)? {
-        return Ok(false);
+/// The query in the language of PostgreSQL; `None` if it has no word.
+fn expression(query: &IndexQuery) -> Option<String> {
+    if query.all.is_empty() {
+        return None;
     }
-    for newer in db.rows(NEWER, args![&id, row], |row| row.get::<i64>(0))? {
-        if is_kept(db, newer)? {
-            return Ok(false);
-        }
+    let mut all: Vec<String> = query.all.iter().map(|terms| any_of(terms)).collect();
+    if !query.none.is_empty() {
+        all.push(format!("!{}", any_of(&query.none)));
     }
-    Ok(true)
+    Some(all.join(" & "))
 }
 
-/// Whether a session has a turn: the one that made it, or one that shares it. Between a deletion
-/// and the end of the purge that follows it, a turn is shared if it leads to a head.
-fn is_kept(db: &dyn Db, row: i64) -> Result<bool, Error> {
-    let made = "SELECT EXISTS (SELECT 1 FROM turns t JOIN sessions s ON s.row = t.session
-                               WHERE t.id = ?1) OR NOT EXISTS (SELECT 1 FROM purging)";
-    let shared = "WITH RECURSIVE down(id) AS (
-           SELECT ?1 UNION SELECT t.id FROM turns t JOIN down ON t.parent = down.id)
-         SELECT EXISTS (SELECT 1 FROM down JOIN sessions s ON s.head = down.id)
-             OR EXISTS (SELECT 1 FROM down JOIN session_history h ON h.turn = down.id)";
-    Ok(db.is_true(made, args![row])? || db.is_true(shared, &[Arg::Int(row)])?)
+/// Words contain letters and digits only, so they need no escapes.
+fn any_of(terms: &[IndexTerm]) -> String {
+    let term = |term: &IndexTerm| format!("'{}'{}", term.text, if term.prefix { ":*" } else { "" });
+    format!("({})", terms.iter().map(term).collect::<Vec<_>>().join(" | "))
 }

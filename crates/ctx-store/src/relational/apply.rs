@@ -22,8 +22,8 @@ use crate::pack::{Packed, pack};
 use super::load::{KnownRows, Loaded, turn_row};
 use super::session_rows::{Progress, SessionRow};
 use super::{
-    compaction_rows, conversation_rows, event_rows, identity_rows, not_found, outbox_rows,
-    session_rows, task_rows, to_json, turn_rows,
+    compaction_rows, conversation_rows, event_rows, history_rows, identity_rows, not_found,
+    outbox_rows, session_rows, task_rows, to_json, turn_rows, worker_rows,
 };
 
 /// What a decision writes.
@@ -181,10 +181,10 @@ impl<'b> Writer<'_, 'b> {
             Change::ImportTurns(records) => self.adopt_turns(records),
             Change::LinkWorker { label, turn } => {
                 let manager = self.session()?.label.clone();
-                session_rows::link_worker(self.tx, label, &manager, *turn)
+                worker_rows::link_worker(self.tx, label, &manager, *turn)
             }
             Change::MarkReported { worker, head } => match self.rows.turns.get(head) {
-                Some(&head) => session_rows::mark_reported(self.tx, *worker, head),
+                Some(&head) => worker_rows::mark_reported(self.tx, *worker, head),
                 // The turn was purged, so it is no longer the worker's head.
                 None => Ok(()),
             },
@@ -238,6 +238,7 @@ impl<'b> Writer<'_, 'b> {
             }
             Change::PutAlias(alias) => identity_rows::insert_alias(self.tx, alias),
             Change::SetEntity(entity) => identity_rows::set_entity(self.tx, session, *entity),
+            Change::PutHistoryKey(new) => history_rows::insert(self.tx, session, new, now),
             Change::PutOutgoing(new) => outbox_rows::insert(self.tx, session, new),
             Change::DeleteSession => {
                 let id = self.session()?.id.to_string();

@@ -74,13 +74,18 @@ pub(crate) struct CopiedTable {
 /// Tables that a copy leaves out: those of the database itself, what is derived from other rows,
 /// and what belongs to the processes of a store.
 #[cfg(test)]
-const LEFT_OUT: [&str; 7] = [
+const LEFT_OUT: [&str; 11] = [
     "meta",
+    // Written with each copied turn.
+    "usage_totals",
     "bodies",
     "erasures",
     "nodes",
     "lanes",
-    "words",
+    "forgotten",
+    "search_documents",
+    "search_words",
+    "forgotten_words",
     // An agent's conversation would belong to two sessions: the one here and the copy.
     "agent_sessions",
 ];
@@ -365,6 +370,16 @@ pub(crate) static TABLES: LazyLock<Vec<CopiedTable>> = LazyLock::new(|| {
                 ("seq", Int),
                 ("at", Int),
                 ("events", Events),
+            ],
+        ),
+        keyed(
+            "history_keys",
+            &[
+                ("scope", Text),
+                ("key", Text),
+                ("message_id", Text),
+                ("session", Owner(N::Sessions)),
+                ("created_at", Int),
             ],
         ),
         numbered(

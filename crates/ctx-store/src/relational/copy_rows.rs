@@ -137,7 +137,6 @@ fn with_bodies(
                     kind: kind.kind(),
                     version: 0,
                     size: usize::try_from(place.size).unwrap_or(0),
-                    text: None,
                     packing: place.packing,
                     bytes: Arc::new(buffer[range].to_vec()),
                 })

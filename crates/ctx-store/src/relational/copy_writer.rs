@@ -14,7 +14,7 @@ use crate::{CopiedRows, CopyReport, Error, RenamedSession};
 
 use super::copied_tables::{Column, CopiedTable, Insert, Numbered, TABLES};
 use super::copy_rows::{Batch, SourceRow, Value, counts};
-use super::{decoded, from_json, to_json, turn_rows};
+use super::{decoded, from_json, to_json, turn_rows, usage_rows};
 
 /// What a target has before the copy.
 #[derive(Default)]
@@ -164,6 +164,13 @@ impl Copy {
         }
         match table.name {
             "blobs" => drop(self.before.blobs.insert(row.values[1].id()?, number)),
+            "turns" => {
+                let column = |name| table.columns.iter().position(|(column, _)| *column == name);
+                let value = |name| column(name).and_then(|at| row.values.get(at));
+                let session = value("session").and_then(Value::int).unwrap_or(0);
+                let header = value("header").and_then(Value::text).unwrap_or_default();
+                usage_rows::count(tx, session, header, usage_rows::Turn::Inserted)?;
+            }
             "sessions" => self.later_sessions.last_mut().iter_mut().for_each(|it| it.0 = number),
             "tasks" => self.later_tasks.last_mut().iter_mut().for_each(|it| it.0 = number),
             _ => {}

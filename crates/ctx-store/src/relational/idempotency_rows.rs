@@ -21,7 +21,8 @@ pub(crate) static FIND: &str =
 /// # Errors
 /// If the key was used for another request.
 pub(crate) fn find(db: &dyn Db, key: &OnceKey, now: Timestamp) -> Result<Option<Value>, Error> {
-    let since = now.0.saturating_sub_unsigned(RETENTION.0);
+    let max_age = key.max_age.unwrap_or(RETENTION);
+    let since = now.0.saturating_sub_unsigned(max_age.0);
     let found = db.row(FIND, args![&key.scope, &key.key], |row| {
         let is_kept = row.get::<i64>(2)? > since;
         let answer = is_kept.then(|| from_json("an idempotent answer", row.get(1)?)).transpose()?;

@@ -387,6 +387,36 @@ fn owned_sessions(db: &dyn Db, entity: EntityId) -> Result<Vec<OwnedSession>, Er
     )
 }
 
+/// Gives a session another label. Its old label becomes an alias of it, so that every reference to
+/// it still works.
+///
+/// # Errors
+/// If there is no such session, or the label is not valid or in use.
+pub(crate) fn relabel(
+    tx: &mut dyn Tx,
+    session: &Target,
+    new_label: &str,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let db: &dyn Db = tx;
+    let found = session_rows::find(db, session)?.ok_or(Refusal::NoSession)?;
+    let label = found.session.label.clone();
+    if label == new_label {
+        return Ok(());
+    }
+    let named = session_rows::find(db, &Target::Label(new_label.to_owned()))?;
+    // An alias of the session itself may become its label.
+    let is_taken = named.is_some_and(|other| other.session.id != found.session.id);
+    let old = Alias::manual(new_label, &label, is_taken, now)?;
+    tx.execute("DELETE FROM session_aliases WHERE alias = ?1", args![new_label])?;
+    rename(tx, &label, new_label, new_label, now)?;
+    tx.execute(
+        "UPDATE sessions SET merged_into = ?2 WHERE row = ?1",
+        args![found.row, found.session.routing.merged_into.as_ref()],
+    )?;
+    insert_alias(tx, &Alias { alias: label, session_label: new_label.to_owned(), ..old })
+}
+
 /// Gives a session another label. Its old label and its aliases name the primary session; its
 /// workers still report to it.
 fn rename(

@@ -20,6 +20,7 @@ use super::session_rows::{self, SessionRow};
 use super::task_rows::TaskRow;
 use super::{
     compaction_rows, conversation_rows, from_json, identity_rows, not_found, task_rows, turn_rows,
+    worker_rows,
 };
 
 /// A session as a write found it.
@@ -82,7 +83,7 @@ pub(crate) fn load(
     load_conversation(db, &found, needs, &mut view)?;
     load_turn(db, &found, needs, &mut view, &mut rows)?;
     if needs.workers {
-        view.workers = session_rows::unfinished_workers(db, &found.session.label)?;
+        view.workers = worker_rows::unfinished_workers(db, &found.session.label)?;
     }
     let entity = routed.as_ref().and_then(Routed::entity).or(found.session.routing.entity);
     if let Some(entity) =

@@ -10,12 +10,17 @@
 //! | `turn_rows` | turns, their ancestors and trees |
 //! | `compaction_rows` | compactions, pins, and the turns that a request is made of |
 //! | `event_rows` | the feed |
+//! | `usage_rows` | sums of tokens, cost, messages and time |
 //! | `identity_rows` | entities, identities and aliases; the session of a message from a channel |
 //! | `outbox_rows` | deliveries to channels |
+//! | `history_rows` | keys of the histories that clients send |
 //! | `idempotency_rows`, `token_rows` | idempotency keys; API tokens |
 //! | `schedule_rows` | schedules: when they were first seen, their newest ticks |
+//! | `id_rows` | records by the beginning of their id; short ids |
 //! | `purge`, `gc` | turns of deleted sessions; unreferenced blobs |
 //! | `verify`, `repair` | checks of every row and pointer; derived data rebuilt |
+//! | `search`, `search_documents` | what a search finds; the documents of the index |
+//! | `search_scope`, `search_cursor` | the sessions of a search; the place of the next page |
 //! | `row_counts` | numbers of rows |
 //! | `copied_tables`, `copy_rows`, `copy_writer` | the tables of a copy; reading; writing |
 
@@ -27,6 +32,8 @@ pub(crate) mod copy_rows;
 pub(crate) mod copy_writer;
 pub(crate) mod event_rows;
 pub(crate) mod gc;
+pub(crate) mod history_rows;
+pub(crate) mod id_rows;
 pub(crate) mod idempotency_rows;
 pub(crate) mod identity_rows;
 pub(crate) mod load;
@@ -35,12 +42,18 @@ pub(crate) mod purge;
 pub(crate) mod repair;
 pub(crate) mod row_counts;
 pub(crate) mod schedule_rows;
+pub(crate) mod search;
+mod search_cursor;
+pub(crate) mod search_documents;
+mod search_scope;
 pub(crate) mod session_rows;
 pub(crate) mod task_rows;
 pub(crate) mod token_rows;
 pub(crate) mod turn_path;
 pub(crate) mod turn_rows;
+pub(crate) mod usage_rows;
 pub(crate) mod verify;
+pub(crate) mod worker_rows;
 
 use ctx_core::id::ObjectId;
 use ctx_core::object::Object;

@@ -5,6 +5,8 @@ use ctx_core::time::Timestamp;
 use crate::Error;
 use crate::driver::{Db, Place, Tx, args};
 
+use super::usage_rows;
+
 /// Turns that one transaction deletes at most.
 const DELETE_MAX: usize = 1000;
 
@@ -25,12 +27,13 @@ pub(crate) fn purge(tx: &mut dyn Tx, now: Timestamp) -> Result<bool, Error> {
         if is_needed(db, turn)? {
             continue;
         }
-        let found: Option<(Option<i64>, Option<Place>)> = db.row(
-            "SELECT parent, seg, off, len, packing, size FROM turns WHERE id = ?1",
+        let found: Option<(Option<i64>, Option<Place>, i64, String)> = db.row(
+            "SELECT parent, seg, off, len, packing, size, session, header FROM turns WHERE id = ?1",
             args![turn],
-            |row| Ok((row.get(0)?, row.place(1)?)),
+            |row| Ok((row.get(0)?, row.place(1)?, row.get(6)?, row.get(7)?)),
         )?;
-        let Some((parent, place)) = found else { continue };
+        let Some((parent, place, session, header)) = found else { continue };
+        usage_rows::count(tx, session, &header, usage_rows::Turn::Deleted)?;
         tx.execute("DELETE FROM pins WHERE turn = ?1", args![turn])?;
         tx.execute("DELETE FROM compactions WHERE turn_id = ?1", args![turn])?;
         tx.execute("DELETE FROM turns WHERE id = ?1", args![turn])?;

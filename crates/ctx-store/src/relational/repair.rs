@@ -9,7 +9,7 @@ use crate::Error;
 use crate::driver::{Db, Tx, args};
 
 use super::verify::{TaskFromSteps, task_from_steps};
-use super::{task_rows, to_json};
+use super::{task_rows, to_json, usage_rows};
 
 /// Repairs what it can, and returns a line for each repair.
 pub(crate) fn repair(tx: &mut dyn Tx) -> Result<Vec<String>, Error> {
@@ -26,6 +26,12 @@ pub(crate) fn repair(tx: &mut dyn Tx) -> Result<Vec<String>, Error> {
     }
     repair_refs(tx, &mut repaired)?;
     repair_skips(tx, &mut repaired)?;
+    // A header that cannot be read is a finding of `verify`; its usage is lost with it.
+    let wrong = usage_rows::wrong_days(tx).unwrap_or_default();
+    if !wrong.is_empty() {
+        usage_rows::rebuild(tx)?;
+        repaired.push(format!("the sums of usage of {} days", wrong.len()));
+    }
     Ok(repaired)
 }
 

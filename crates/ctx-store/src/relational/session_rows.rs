@@ -3,7 +3,6 @@
 use ctx_core::id::{NodeId, RunId, SessionId, TurnId};
 use ctx_core::session::{self, Parent, Routing, Session};
 use ctx_core::time::Timestamp;
-use ctx_core::worker::WorkerState;
 
 use crate::driver::{Arg, Db, Row, Tx, args, limit_arg};
 use crate::{Due, Error, HeadMove, Hidden, PAGE_MAX, SessionQuery, Target};
@@ -150,7 +149,9 @@ pub(crate) fn known_row(db: &dyn Db, session: SessionId) -> Result<i64, Error> {
     row_of(db, session)?.ok_or_else(|| not_found("session", session))
 }
 
-/// A page of sessions, those with the newest activity first.
+/// A page of sessions, those with the newest activity first. The default session of the command
+/// line is left out until it has a turn or waits for a person, because the user did not create it;
+/// a query for every status includes it.
 pub(crate) fn list(db: &dyn Db, query: &SessionQuery) -> Result<Vec<SessionRow>, Error> {
     let statuses = query.statuses.iter().map(to_name).collect::<Result<Vec<_>, _>>()?;
     let (at, after) = match &query.after {
@@ -162,12 +163,15 @@ pub(crate) fn list(db: &dyn Db, query: &SessionQuery) -> Result<Vec<SessionRow>,
         select_session!(
             "(s.last_activity_at, s.row) < (?1, ?2) /*pg AND s.active_hour <= ?1 / 3600000*/
                AND (?3 <> 0 OR s.status IN LIST(?4))
+               AND (?3 <> 0 OR ?8 <> 0 OR s.label <> 'main' OR s.origin <> 'cli'
+                    OR s.turn_count > 0)
                AND (?5 IS NULL OR s.project = ?5) AND (?6 IS NULL OR s.parent_session_label = ?6)
                AND (?7 IS NULL OR lower(s.label) LIKE ?7 ESCAPE '\\'
                     OR lower(s.title) LIKE ?7 ESCAPE '\\' OR lower(s.project) LIKE ?7 ESCAPE '\\')
                AND (?8 = 0 OR s.state = 'suspended' OR s.pending_prompt IS NOT NULL
                     OR (SELECT t.state ->> 'name' FROM tasks t WHERE t.row = s.task)
                        IN ('awaiting_user', 'pending_complete'))
+               AND (?10 IS NULL OR s.working_dir = ?10)
              ORDER BY /*pg s.active_hour DESC,*/ s.last_activity_at DESC, s.row DESC LIMIT ?9"
         ),
         args![
@@ -180,8 +184,46 @@ pub(crate) fn list(db: &dyn Db, query: &SessionQuery) -> Result<Vec<SessionRow>,
             words.as_ref(),
             query.waiting,
             limit_arg(query.limit.min(PAGE_MAX + 1)),
+            query.working_dir.as_ref(),
         ],
         session_row,
+    )
+}
+
+/// The number of sessions that a query without a cursor matches.
+pub(crate) fn count(db: &dyn Db, query: &SessionQuery) -> Result<u64, Error> {
+    let statuses = query.statuses.iter().map(to_name).collect::<Result<Vec<_>, _>>()?;
+    let words = query.words.as_ref().map(|words| like_pattern(words));
+    let count = db.int(
+        "SELECT COUNT(*) FROM sessions s
+         WHERE (?1 <> 0 OR s.status IN LIST(?2))
+           AND (?1 <> 0 OR ?6 <> 0 OR s.label <> 'main' OR s.origin <> 'cli' OR s.turn_count > 0)
+           AND (?3 IS NULL OR s.project = ?3) AND (?4 IS NULL OR s.parent_session_label = ?4)
+           AND (?5 IS NULL OR lower(s.label) LIKE ?5 ESCAPE '\\'
+                OR lower(s.title) LIKE ?5 ESCAPE '\\' OR lower(s.project) LIKE ?5 ESCAPE '\\')
+           AND (?6 = 0 OR s.state = 'suspended' OR s.pending_prompt IS NOT NULL
+                OR (SELECT t.state ->> 'name' FROM tasks t WHERE t.row = s.task)
+                   IN ('awaiting_user', 'pending_complete'))",
+        args![
+            statuses.is_empty(),
+            statuses.as_slice(),
+            query.project.as_ref(),
+            query.parent.as_ref(),
+            words.as_ref(),
+            query.waiting,
+        ],
+    )?;
+    Ok(count.unwrap_or(0).unsigned_abs())
+}
+
+/// The sessions with a working directory that are neither archived nor damaged, those with the
+/// newest activity first.
+pub(crate) fn in_directory(db: &dyn Db, dir: &str, limit: usize) -> Result<Vec<SessionId>, Error> {
+    db.rows(
+        "SELECT id FROM sessions WHERE working_dir = ?1
+           AND status IN ('active', 'suspended') ORDER BY last_activity_at DESC, row DESC LIMIT ?2",
+        args![dir, limit_arg(limit.min(PAGE_MAX))],
+        |row| from_id("a session's id", row.get(0)?),
     )
 }
 
@@ -458,66 +500,10 @@ pub(crate) fn insert_head_move(
     )
 }
 
-/// Records in which turn a worker was started, once there is that turn.
-pub(crate) fn link_worker(
-    tx: &mut dyn Tx,
-    worker: &str,
-    manager: &str,
-    turn: TurnId,
-) -> Result<(), Error> {
-    tx.execute(
-        "UPDATE sessions SET parent_turn_id = ?3
-         WHERE label = ?1 AND parent_session_label = ?2 AND parent_turn_id IS NULL",
-        args![worker, manager, &turn.to_string()],
-    )?;
-    Ok(())
-}
-
-/// Records that the manager of a worker has received the report about this head.
-pub(crate) fn mark_reported(tx: &mut dyn Tx, worker: SessionId, head: i64) -> Result<(), Error> {
-    tx.execute(
-        "UPDATE sessions SET unreported = 0 WHERE id = ?1 AND head = ?2",
-        args![&worker.to_string(), head],
-    )?;
-    Ok(())
-}
-
-/// The workers of the session with this label that run, will run, have not been reported or wait
-/// for an answer, oldest first. A damaged or archived worker does not continue by itself.
-pub(crate) fn unfinished_workers(db: &dyn Db, manager: &str) -> Result<Vec<WorkerState>, Error> {
-    let workers = db.rows(
-        "SELECT s.id, s.label, s.state, h.hash, s.unreported,
-                COALESCE(t.state ->> 'name' = 'awaiting_user', FALSE),
-                s.status <> 'archived' AND s.delivery = 'open' AND s.pending_prompt IS NULL
-                  AND EXISTS (SELECT 1 FROM inbox i WHERE i.session = s.row AND i.state = 'waiting')
-         FROM sessions s LEFT JOIN turns h ON h.id = s.head LEFT JOIN tasks t ON t.row = s.task
-         WHERE (s.parent_session_label = ?1 OR s.parent_session_label IN
-                  (SELECT alias FROM session_aliases WHERE session_label = ?1))
-           AND s.origin = 'subagent' AND s.status <> 'error'
-           AND (s.status <> 'archived' OR s.unreported <> 0)
-           AND (s.state <> 'idle' OR s.unreported <> 0 OR s.task IS NOT NULL
-                OR EXISTS (SELECT 1 FROM inbox i WHERE i.session = s.row))
-         ORDER BY s.row",
-        args![manager],
-        |row| {
-            Ok(WorkerState {
-                id: from_id("a session's id", row.get(0)?)?,
-                label: row.get(1)?,
-                state: from_name("a session's state", row.get(2)?)?,
-                head: row.get::<Option<_>>(3)?.map(TurnId),
-                unreported: row.get(4)?,
-                awaits_answer: row.get(5)?,
-                has_messages: row.get(6)?,
-            })
-        },
-    )?;
-    Ok(workers.into_iter().filter(|worker| worker.is_working() || worker.is_asking()).collect())
-}
-
 /// Deletes every row of a session except its events, tasks and turns. The turns are queued for
 /// [`super::purge`].
 pub(crate) fn delete(tx: &mut dyn Tx, row: i64, id: &str, now: Timestamp) -> Result<(), Error> {
-    const DELETE: [&str; 10] = [
+    const DELETE: [&str; 11] = [
         "DELETE FROM session_aliases
          WHERE session_label = (SELECT label FROM sessions WHERE row = ?1)",
         "DELETE FROM inbox WHERE session = ?1",
@@ -537,6 +523,7 @@ pub(crate) fn delete(tx: &mut dyn Tx, row: i64, id: &str, now: Timestamp) -> Res
            SELECT id FROM moves)",
         "DELETE FROM agent_sessions WHERE session = ?1",
         "DELETE FROM pins WHERE session = ?1",
+        "DELETE FROM history_keys WHERE session = ?1",
         "DELETE FROM outbox WHERE session = ?1",
         "DELETE FROM sessions WHERE row = ?1",
     ];

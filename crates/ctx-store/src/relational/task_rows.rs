@@ -106,6 +106,43 @@ pub(crate) fn list(
     Ok(tasks.into_iter().map(|found| found.task).collect())
 }
 
+/// The tasks that were open at some time of a range, in the order of their start.
+pub(crate) fn between(
+    db: &dyn Db,
+    from: Timestamp,
+    to: Timestamp,
+    limit: usize,
+) -> Result<Vec<Task>, Error> {
+    let tasks = db.rows(
+        select_task!(
+            "t.last_activity_at >= ?1 AND t.started_at < ?2 ORDER BY t.started_at, t.row LIMIT ?3"
+        ),
+        args![from, to, limit_arg(limit.min(PAGE_MAX))],
+        task_row,
+    )?;
+    Ok(tasks.into_iter().map(|found| found.task).collect())
+}
+
+/// The newest tasks of all sessions, newest first.
+pub(crate) fn newest(db: &dyn Db, limit: usize) -> Result<Vec<Task>, Error> {
+    let tasks = db.rows(
+        select_task!("t.row > 0 ORDER BY t.row DESC LIMIT ?1"),
+        args![limit_arg(limit.min(PAGE_MAX))],
+        task_row,
+    )?;
+    Ok(tasks.into_iter().map(|found| found.task).collect())
+}
+
+/// The newest steps that record only relations, newest first.
+pub(crate) fn relation_steps(db: &dyn Db, limit: usize) -> Result<Vec<StoredStep>, Error> {
+    db.rows(
+        "SELECT hash, version, seq, seg, off, len, packing, size FROM steps
+         WHERE kind = 'relations' ORDER BY id DESC LIMIT ?1",
+        args![limit_arg(limit)],
+        |row| stored_step(db, row),
+    )
+}
+
 /// Whether a task has a step.
 pub(crate) fn has_step(db: &dyn Db, task: TaskId, step: StepId) -> Result<bool, Error> {
     db.is_true(
@@ -196,6 +233,22 @@ pub(crate) fn commits(db: &dyn Db, query: &CommitQuery) -> Result<Vec<(CommitId,
         Ok((CommitId(id), decoded(id, &checked(id, object)?)?))
     };
     rows.into_iter().map(read).collect()
+}
+
+/// The number of commits that a query matches, whatever its limit is.
+pub(crate) fn count_commits(db: &dyn Db, query: &CommitQuery) -> Result<u64, Error> {
+    let before = match query.before {
+        None => i64::MAX,
+        Some(commit) => {
+            db.locate_one(Table::Commits, commit.0)?.ok_or_else(|| not_found("commit", commit))?
+        }
+    };
+    let count = db.int(
+        "SELECT COUNT(*) FROM commits WHERE id < ?1 AND (?2 IS NULL OR project = ?2)
+           AND (?3 <> 0 OR commit_type IN LIST(?4))",
+        args![before, query.project.as_ref(), query.types.is_empty(), query.types.as_slice()],
+    )?;
+    Ok(count.unwrap_or(0).unsigned_abs())
 }
 
 /// The notes of steps in a time range, oldest first.

@@ -13,7 +13,7 @@ use crate::{Error, Found, PAGE_MAX, StoredTurn, TreeTurn, TurnQuery};
 
 use super::session_rows::known_row;
 use super::turn_path::Path;
-use super::{checked, not_found, to_json};
+use super::{checked, not_found, to_json, usage_rows};
 
 /// The row of a turn that must exist.
 pub(crate) fn known_turn(db: &dyn Db, turn: TurnId) -> Result<i64, Error> {
@@ -167,7 +167,7 @@ pub(crate) fn common_ancestor(db: &dyn Db, a: TurnId, b: TurnId) -> Result<Optio
     found.map_or(Ok(None), |row| id_at(db, row))
 }
 
-/// Inserts a turn as a child of `parent` and returns its row.
+/// Inserts a turn as a child of `parent`, counts its usage, and returns its row.
 pub(crate) fn insert(
     tx: &mut dyn Tx,
     session: i64,
@@ -179,6 +179,7 @@ pub(crate) fn insert(
 ) -> Result<i64, Error> {
     let header =
         std::str::from_utf8(&record.object.bytes).map_err(|e| Error::Internal(e.to_string()))?;
+    usage_rows::count(tx, session, header, usage_rows::Turn::Inserted)?;
     tx.insert_object(
         Table::Turns,
         "INSERT INTO turns(hash, version, parent, depth, session, header, blobs, body_version,

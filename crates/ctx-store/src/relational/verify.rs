@@ -15,7 +15,7 @@ use crate::{Error, FINDINGS_MAX, Finding, VerifyReport};
 
 use super::row_counts::RowCounts;
 use super::task_rows::{self, files_json, ref_target, stored_step};
-use super::{from_json, turn_rows};
+use super::{from_json, turn_rows, usage_rows};
 
 /// Objects between two progress reports.
 const PROGRESS_INTERVAL: u64 = 512;
@@ -60,6 +60,7 @@ pub(crate) fn verify(
         check.found(format!("turn {compaction}"), "it is a compaction of turns that are missing");
     }
     check.pointers();
+    check.usage();
     (check.progress)(check.total, check.total);
     Ok(check.report)
 }
@@ -107,6 +108,19 @@ impl Check<'_> {
         self.done += 1;
         if self.done.is_multiple_of(PROGRESS_INTERVAL) {
             (self.progress)(self.done, self.total);
+        }
+    }
+
+    /// The sums of usage. A turn that is damaged is a finding of its own.
+    fn usage(&mut self) {
+        if !self.report.findings.is_empty() {
+            return;
+        }
+        match usage_rows::wrong_days(self.db) {
+            Ok(days) => days.into_iter().for_each(|day| {
+                self.found(format!("usage of {day}"), "it is not the sum of the turns of the day");
+            }),
+            Err(error) => self.found("table usage_totals", error),
         }
     }
 

@@ -14,7 +14,6 @@ use rusqlite::{CachedStatement, Connection};
 use crate::Error;
 use crate::driver::{Arg, ArgType, Cells, Db, HashQuery, Place, Row, Table, Tx};
 use crate::pack::Packed;
-use crate::word_filter::RowText;
 
 use super::hash_index::{self, WriterHashIndex};
 use super::segment::{self, BodySink};
@@ -215,13 +214,11 @@ impl Db for SqliteDb<'_> {
 pub(super) struct SqliteTx<'c> {
     db: SqliteDb<'c>,
     sink: BodySink<'c>,
-    /// Texts of stored objects, for the search index.
-    texts: Vec<RowText>,
 }
 
 impl<'c> SqliteTx<'c> {
     pub(super) fn new(db: SqliteDb<'c>, sink: BodySink<'c>) -> Self {
-        Self { db, sink, texts: Vec::new() }
+        Self { db, sink }
     }
 
     pub(super) fn index_needed(&self) -> bool {
@@ -229,9 +226,8 @@ impl<'c> SqliteTx<'c> {
     }
 
     /// Stores the bodies that are still buffered. The caller commits next.
-    pub(super) fn flush(self) -> Result<Vec<RowText>, Error> {
-        self.sink.flush(self.db.connection)?;
-        Ok(self.texts)
+    pub(super) fn flush(self) -> Result<(), Error> {
+        self.sink.flush(self.db.connection)
     }
 }
 
@@ -295,9 +291,6 @@ impl Tx for SqliteTx<'_> {
         if let (Table::Blobs, Some(body), HashIndex::Writer(index)) = (table, body, &self.db.index)
         {
             index.borrow_mut().add(body.id, row);
-        }
-        if let Some(text) = body.and_then(|body| body.text.clone()) {
-            self.texts.push((table, row, text));
         }
         Ok(row)
     }

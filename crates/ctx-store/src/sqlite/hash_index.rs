@@ -13,8 +13,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::Error;
 use crate::driver::Table;
 
-use super::indexer::SearchDb;
 use super::open::Files;
+use super::search_db::SearchDb;
 
 /// A range of rows of a table, beginning at row `first`. Each entry is the first eight bytes of a
 /// hash and the distance of its row from `first`; entries are sorted.
@@ -331,57 +331,6 @@ fn locate_after_watermark(
     let mut statement = connection
         .prepare_cached(&format!("SELECT id FROM {} WHERE id > ?1 AND hash = ?2", table.name()))?;
     Ok(statement.query_row(params![watermark, id.as_bytes()], |row| row.get(0)).optional()?)
-}
-
-/// Finds newer rows with the hash of a row. It reads the runs from the newest back, and each once.
-pub(crate) struct NewerRows<'c> {
-    main: &'c Connection,
-    search_db: &'c Connection,
-    table: Table,
-    /// The newest runs, newest first.
-    runs: Vec<Run>,
-}
-
-impl<'c> NewerRows<'c> {
-    pub(crate) fn new(main: &'c Connection, search_db: &'c Connection, table: Table) -> Self {
-        Self { main, search_db, table, runs: Vec::new() }
-    }
-
-    /// The indexed rows with a hash that are newer than `row`.
-    pub(crate) fn find(&mut self, row: i64, id: ObjectId) -> Result<Vec<i64>, Error> {
-        self.read_back_to(row)?;
-        let prefix = &id.as_bytes()[..PREFIX_BYTES];
-        let mut newer = Vec::new();
-        for run in &self.runs {
-            for other in rows_between(run.first, &run.entries, prefix, prefix) {
-                if other > row && hash_of_row(self.main, self.table, other)? == Some(*id.as_bytes())
-                {
-                    newer.push(other);
-                }
-            }
-        }
-        Ok(newer)
-    }
-
-    fn read_back_to(&mut self, row: i64) -> Result<(), Error> {
-        let oldest = self.runs.last().map_or(i64::MAX, |run| run.first);
-        if oldest <= row {
-            return Ok(());
-        }
-        let mut statement = self.search_db.prepare_cached(
-            "SELECT first, entries FROM runs WHERE tbl = ?1 AND first < ?2 ORDER BY first DESC",
-        )?;
-        let mut runs = statement.query(params![self.table as i64, oldest])?;
-        while let Some(found) = runs.next()? {
-            let run = Run { first: found.get(0)?, entries: found.get(1)? };
-            let is_last = run.first <= row;
-            self.runs.push(run);
-            if is_last {
-                break;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Rows whose hash begins with these lower-case hex digits, at most `limit`.

@@ -7,22 +7,22 @@
 //! | `db` | shared SQL executed on a connection |
 //! | `write_queue`, `writer` | group commit; transactions and checkpoints |
 //! | `segment`, `segment_file`, `erasure` | where bodies are stored; segment files; freed bytes |
-//! | `hash_index`, `indexer` | `search.db`: hash to row, word filters |
-//! | `block_search`, `shown_turns` | search; the turns that it hides |
+//! | `search_db`, `indexer` | `search.db`: opening it; filling it |
+//! | `hash_index`, `postings` | its contents: hash to row; words to documents |
 //! | `node_locks` | which processes run sessions, and which have ended |
 //! | `backup` | a copy in one file |
 
 mod backup;
-mod block_search;
 mod db;
 mod erasure;
 mod hash_index;
 mod indexer;
 mod node_locks;
 mod open;
+mod postings;
+mod search_db;
 mod segment;
 mod segment_file;
-mod shown_turns;
 mod write_queue;
 mod writer;
 
@@ -31,24 +31,28 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ctx_core::id::NodeId;
+use ctx_core::search::Page;
 use ctx_core::time::{Span, Timestamp};
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::Semaphore;
 
 use crate::driver::{Db, Driver, Inspection, Lock, Read, Snapshot, Transact};
 pub use crate::location::{Indexing, Options};
+use crate::relational::search;
 use crate::transition::{Stored, Transition};
 use crate::write::PreparedWrite;
-use crate::{Error, SearchIndex, SearchPage, SearchPlace, Store, Write};
+use crate::{Error, SearchIndex, SearchQuery, Store, Write};
 
 use db::{HashIndex, SqliteDb, SqliteTx};
-use indexer::{Indexer, SearchDb};
+use indexer::Indexer;
 use node_locks::NodeLocks;
 use open::Files;
+use postings::SqlitePostings;
+use search_db::SearchDb;
 use segment::BodySink;
 use write_queue::WriteQueue;
 use writer::Shared;
@@ -62,6 +66,8 @@ const BLOCKING_READS_MAX: usize = 4;
 const LAG_MAX_ROWS: u64 = 2000;
 /// A smaller store is indexed quickly by the first search.
 const SMALL_BYTES: u64 = 2 << 20;
+/// How long a search waits for an index that is behind.
+const SEARCH_CATCH_UP: Duration = Duration::from_secs(2);
 /// How long the indexer waits for more rows.
 const INDEX_DELAY: Duration = Duration::from_millis(200);
 
@@ -141,7 +147,6 @@ impl Sqlite {
         let mut shared = Shared {
             files,
             compress: options.compress,
-            text_cache: Mutex::default(),
             wake_indexer: None,
             wake_checkpointer: None,
             log: Arc::default(),
@@ -201,6 +206,12 @@ impl Sqlite {
         done.await.map_err(|e| Error::Internal(e.to_string()))?
     }
 
+    async fn catch_up_until(&self, until: Option<Instant>) -> Result<(), Error> {
+        let (pool, indexer) = (self.pool.clone(), self.indexer.clone());
+        let done = tokio::task::spawn_blocking(move || catch_up(&pool.shared, &indexer, until));
+        done.await.map_err(|e| Error::Internal(e.to_string()))?
+    }
+
     /// Keeps the index of a store from falling behind further with each process that only records.
     fn catch_up_before_closing(&self) {
         let files = &self.pool.shared.files;
@@ -213,7 +224,7 @@ impl Sqlite {
         self.queue.close_writer();
         let lag = self.pool.take().and_then(|mut reader| reader.lag(files));
         if lag.is_ok_and(|lag| lag > LAG_MAX_ROWS) {
-            let _ = catch_up(&self.pool.shared, &self.indexer);
+            let _ = catch_up(&self.pool.shared, &self.indexer, None);
         }
     }
 }
@@ -334,6 +345,18 @@ impl Reader {
         Ok((result, index_needed))
     }
 
+    fn search(&mut self, files: &Files, query: &SearchQuery) -> Result<Page, Error> {
+        let search_db = SearchDb::current(&mut self.search_db, files, &self.main)?;
+        if search_db.is_in_memory() {
+            indexer::fill(&self.main, search_db)?;
+        }
+        let main = self.main.unchecked_transaction()?;
+        let db = SqliteDb::new(&main, HashIndex::Reader(Some(search_db)));
+        let mut page = search::search(&db, &SqlitePostings(search_db), query)?;
+        page.lag = indexer::lag(&main, search_db)?;
+        Ok(page)
+    }
+
     fn lag(&mut self, files: &Files) -> Result<u64, Error> {
         let search_db = SearchDb::current(&mut self.search_db, files, &self.main)?;
         indexer::lag(&self.main, search_db)
@@ -353,25 +376,30 @@ fn start_indexer(
             wakes.try_iter().count();
             let Some(shared) = shared.upgrade() else { return };
             // A failure is retried after the next write; a search catches up first.
-            let _ = catch_up(&shared, &indexer);
+            let _ = catch_up(&shared, &indexer, None);
         }
     };
     std::thread::Builder::new().name("ctx-indexer".to_owned()).spawn(run)?;
     Ok(())
 }
 
-fn catch_up(shared: &Shared, indexer: &Mutex<Option<Indexer>>) -> Result<(), Error> {
+/// Indexes all rows that are stored now, or as many as it can until a time.
+fn catch_up(
+    shared: &Shared,
+    indexer: &Mutex<Option<Indexer>>,
+    until: Option<Instant>,
+) -> Result<(), Error> {
     let mut slot =
         indexer.lock().map_err(|_| Error::Internal("the indexer panicked".to_owned()))?;
     let mut working = match slot.take() {
         Some(working) => working,
         None => Indexer::open(&shared.files)?,
     };
-    let mut caught_up = working.catch_up(&shared.text_cache);
+    let mut caught_up = working.catch_up(until);
     if let Err(Error::Damaged(_)) = caught_up
         && working.replace_if_damaged()?
     {
-        caught_up = working.catch_up(&shared.text_cache);
+        caught_up = working.catch_up(until);
     }
     *slot = Some(working);
     caught_up
@@ -423,7 +451,8 @@ impl Driver for Sqlite {
 
     async fn maintain(&self, now: Timestamp) -> Result<bool, Error> {
         // Verbs leave the log to this process, also while it writes nothing itself.
-        if let Some(wake) = &self.pool.shared.wake_checkpointer {
+        let shared = &self.pool.shared;
+        for wake in [&shared.wake_checkpointer, &shared.wake_indexer].into_iter().flatten() {
             let _ = wake.try_send(());
         }
         self.with_reader(move |reader, files| erasure::erase_due(&mut reader.main, files, now))
@@ -472,29 +501,21 @@ fn structural_faults(main: &Connection) -> Vec<String> {
 
 #[async_trait]
 impl SearchIndex for Sqlite {
-    async fn search(
-        &self,
-        words: &str,
-        from: Option<SearchPlace>,
-        limit: usize,
-    ) -> Result<SearchPage, Error> {
-        match self.catch_up().await {
-            // On a disk that cannot be written, the search reads the rows behind the index.
+    async fn search(&self, query: &SearchQuery) -> Result<Page, Error> {
+        match self.catch_up_until(Some(Instant::now() + SEARCH_CATCH_UP)).await {
+            // On a disk that cannot be written, the search fills an index in memory.
             Err(Error::ReadOnly(_) | Error::Full) => {}
             caught_up => caught_up?,
         }
-        let words = words.to_owned();
+        let query = query.clone();
         self.with_reader(move |reader, files| {
-            let search = |reader: &mut Reader| {
-                let search_db = SearchDb::current(&mut reader.search_db, files, &reader.main)?;
-                let main = reader.main.unchecked_transaction()?;
-                block_search::search(&main, search_db, &words, from, limit)
-            };
-            let found = search(reader);
+            let found = reader.search(files, &query);
             if let Err(Error::Damaged(_)) = found
                 && SearchDb::replace_if_damaged(&mut reader.search_db, files, &reader.main)?
             {
-                return search(reader);
+                let search_db = SearchDb::current(&mut reader.search_db, files, &reader.main)?;
+                indexer::fill(&reader.main, search_db)?;
+                return reader.search(files, &query);
             }
             found
         })
@@ -502,9 +523,7 @@ impl SearchIndex for Sqlite {
     }
 
     async fn catch_up(&self) -> Result<(), Error> {
-        let (pool, indexer) = (self.pool.clone(), self.indexer.clone());
-        let done = tokio::task::spawn_blocking(move || catch_up(&pool.shared, &indexer));
-        done.await.map_err(|e| Error::Internal(e.to_string()))?
+        self.catch_up_until(None).await
     }
 
     async fn lag(&self) -> Result<u64, Error> {

@@ -20,11 +20,11 @@ use std::sync::{Mutex, PoisonError};
 
 use ctx_core::time::Timestamp;
 use rusqlite::functions::FunctionFlags;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::Error;
 use crate::driver::Place;
-use crate::pack::{OBJECT_MAX_BYTES, Packed, unpack};
+use crate::pack::{OBJECT_MAX_BYTES, Packed};
 
 use super::open::Files;
 use super::segment_file;
@@ -50,13 +50,6 @@ const OPEN_FILES_MAX: usize = 16;
 /// Number of the segment that is in the database.
 const DATABASE_SEGMENT: i64 = 0;
 
-/// Reads and unpacks a body. The caller compares it with its hash.
-pub(crate) fn read(connection: &Connection, place: &Place) -> Result<Vec<u8>, Error> {
-    let mut packed = Vec::new();
-    Range::of(place)?.read(connection, &mut packed)?;
-    unpack(packed.into(), place.packing, place.size)
-}
-
 /// Reads the stored bytes of bodies into an empty buffer, and returns where each of them is. Bodies
 /// that are close to each other are read together, with what is between them.
 pub(crate) fn read_packed(
@@ -81,18 +74,6 @@ pub(crate) fn read_packed(
         }
     }
     Ok(found)
-}
-
-/// Reads `seg, off, len, packing, size` from five columns; `None` if the body was purged.
-pub(crate) fn place_from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Place>> {
-    let Some(seg) = row.get(first)? else { return Ok(None) };
-    Ok(Some(Place {
-        seg,
-        off: row.get(first + 1)?,
-        len: row.get(first + 2)?,
-        packing: row.get(first + 3)?,
-        size: row.get(first + 4)?,
-    }))
 }
 
 /// A byte range of a segment.

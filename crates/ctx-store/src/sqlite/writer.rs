@@ -15,13 +15,11 @@ use rusqlite::hooks::Wal;
 
 use crate::Error;
 use crate::transition::Outcome;
-use crate::word_filter::RowText;
 use crate::write::{self, PreparedWrite, WriteError, stores_nothing};
 
 use super::Reader;
 use super::db::{HashIndex, SqliteDb, SqliteTx};
 use super::hash_index::WriterHashIndex;
-use super::indexer::TextCache;
 use super::open::{
     BUSY_TIMEOUT, Files, WriteLock, check_min_writer, check_schema, connect, is_open_in_background,
 };
@@ -54,7 +52,6 @@ const FILE_GROUP_BYTES: std::ops::Range<usize> = 64 << 10..16 << 20;
 pub(crate) struct Shared {
     pub(crate) files: Files,
     pub(crate) compress: bool,
-    pub(crate) text_cache: Mutex<TextCache>,
     /// Wakes the indexer after each group that stored something.
     pub(crate) wake_indexer: Option<SyncSender<()>>,
     /// Wakes the checkpointer of a long-running process.
@@ -177,9 +174,9 @@ impl Writer {
             self.lock = fresh;
         }
         match result {
-            Ok((outcomes, texts)) => {
-                if !texts.is_empty() {
-                    self.remember(texts);
+            Ok((outcomes, stored)) => {
+                if let Some(wake) = self.shared.wake_indexer.as_ref().filter(|_| stored) {
+                    let _ = wake.try_send(());
                 }
                 Ok(outcomes)
             }
@@ -187,16 +184,6 @@ impl Writer {
                 self.roll_back(&error);
                 Err(error)
             }
-        }
-    }
-
-    /// Hands the texts of stored rows to the indexer.
-    fn remember(&self, texts: Vec<RowText>) {
-        if let Some(wake) = &self.shared.wake_indexer {
-            if let Ok(mut text_cache) = self.shared.text_cache.lock() {
-                text_cache.add(texts);
-            }
-            let _ = wake.try_send(());
         }
     }
 
@@ -356,7 +343,8 @@ fn with_busy_timeout<T>(
     result
 }
 
-type GroupOutcome = (Vec<Result<Outcome, Error>>, Vec<RowText>);
+/// The outcome of each write, and whether any of them stored something.
+type GroupOutcome = (Vec<Result<Outcome, Error>>, bool);
 
 fn begin_and_commit(
     open: &mut Open,
@@ -381,11 +369,11 @@ fn begin_and_commit(
     if group.iter().zip(&outcomes).all(|(write, outcome)| stores_nothing(write, outcome)) {
         drop(tx);
         connection.prepare_cached("ROLLBACK")?.execute([])?;
-        return Ok((outcomes, Vec::new()));
+        return Ok((outcomes, false));
     }
-    let texts = tx.flush()?;
+    tx.flush()?;
     connection.prepare_cached("COMMIT")?.execute([])?;
-    Ok((outcomes, texts))
+    Ok((outcomes, true))
 }
 
 /// Chooses where the bodies of a group are stored.

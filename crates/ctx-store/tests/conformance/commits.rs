@@ -135,6 +135,12 @@ pub(crate) async fn commits_are_filtered_by_project_type_and_position(backend: &
     let of = |project: &str| CommitQuery { project: Some(project.to_owned()), ..all.clone() };
     assert_eq!(found(&of("other")).await, [ids[1]]);
     assert_eq!(found(&of("demo")).await, [ids[3], ids[2], ids[0]]);
+    let one = CommitQuery { limit: 1, ..of("demo") };
+    assert_eq!(store.count_commits(&one).await.expect("a count"), 3);
+    let tasks = store.tasks_between(at(10), at(25), 9).await.expect("tasks");
+    assert_eq!(tasks.iter().map(|task| task.started_at).collect::<Vec<_>>(), [at(10), at(20)]);
+    let older = CommitQuery { before: Some(ids[2]), ..all.clone() };
+    assert_eq!(store.count_commits(&older).await.expect("a count"), 2);
     assert!(found(&of("unknown")).await.is_empty());
     assert_eq!(found(&CommitQuery { types: types(&["abandoned"]), ..all.clone() }).await, [ids[2]]);
     assert_eq!(

@@ -160,7 +160,7 @@ pub(crate) async fn search_hides_deleted_turns_unless_a_session_shares_them(
     }
     let found = async || -> Vec<TurnId> {
         let hits = store.search("needle", 99).await.expect("searched");
-        hits.into_iter().map(|hit| TurnId(hit.id)).collect()
+        hits.into_iter().filter_map(|hit| hit.turn).collect()
     };
     store.catch_up().await;
     assert_eq!(found().await.len(), 7);

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::Backend;
 use crate::harness::{
-    SessionWriter, Snapshot, StoreHandle, create, done, image, new_session, submission,
+    SessionWriter, Snapshot, StoreHandle, at, create, done, image, new_session, submission,
     submission_in, text_of,
 };
 
@@ -26,7 +26,7 @@ fn answer(session: SessionId, accepted: &Accepted) -> Value {
 
 fn key(scope: &str, key: &str, request: &str) -> OnceKey {
     let request = ObjectId::of(&[request.as_bytes()]);
-    OnceKey { scope: scope.to_owned(), key: key.to_owned(), request }
+    OnceKey { scope: scope.to_owned(), key: key.to_owned(), request, max_age: None }
 }
 
 async fn send(writer: &SessionWriter, key: OnceKey, ms: i64) -> Result<Executed<Accepted>, Error> {
@@ -66,6 +66,23 @@ pub(crate) async fn the_same_key_gets_the_same_answer_and_is_done_once(backend: 
     let writer = SessionWriter::of(&backend.open().await, "main");
     let again = send(&writer, key("s", "k", "body"), 9).await.expect("replayed");
     assert_eq!(replayed(again), Some(expected), "after reopening");
+}
+
+pub(crate) async fn an_answer_that_is_too_old_for_its_request_is_replaced(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = busy(&store).await;
+    let aged = |ms: u64| OnceKey { max_age: Some(Span(ms)), ..key("s", "k", "body") };
+    let first = done(send(&writer, aged(0), 2).await.expect("done"));
+    let second = done(send(&writer, aged(0), 2).await.expect("done again"));
+    assert_ne!(first.reply.message_id, second.reply.message_id);
+    let expected = Some(answer(second.session, &second.reply));
+    let store = backend.open().await;
+    assert_eq!(store.answer_of(&aged(100), at(101)).await.expect("read"), expected);
+    assert_eq!(store.answer_of(&aged(100), at(102)).await.expect("read"), None);
+    let again = send(&writer, aged(100), 101).await.expect("replayed");
+    assert_eq!(replayed(again), expected);
+    let late = done(send(&writer, aged(100), 102).await.expect("done"));
+    assert_ne!(late.reply.message_id, second.reply.message_id);
 }
 
 pub(crate) async fn a_key_with_another_request_is_refused(backend: &impl Backend) {

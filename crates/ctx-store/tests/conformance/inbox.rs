@@ -67,6 +67,8 @@ pub(crate) async fn a_waiting_message_reads_back_as_it_was_sent(backend: &impl B
             }],
             approve: true,
         }),
+        instructions: Some("be brief".to_owned()),
+        given: vec![ctx_core::draft::Entry::Text { text: "given".to_owned() }],
     };
     for (n, source) in
         [Source::Agent, Source::Timer, Source::Trigger, Source::Webhook, Source::Event]

@@ -57,6 +57,7 @@ fn names(text: &str, prefix: &str) -> BTreeSet<String> {
 pub(crate) fn methods() -> BTreeSet<String> {
     let mut methods = names(&item("src/store.rs", "impl Store {"), "    pub async fn ");
     methods.extend(names(&item("src/channels.rs", "impl Store {"), "    pub async fn "));
+    methods.extend(names(&item("src/usage.rs", "impl Store {"), "    pub async fn "));
     methods.extend(names(&item("src/store.rs", "pub trait SearchIndex"), "    async fn "));
     methods
 }
@@ -152,7 +153,9 @@ fn sql_is_written_in_the_relational_layer_and_the_drivers_only() {
         let dir = member.expect("a crate").path().join("src");
         let dir = if dir.ends_with("ctx-store/src") { store.clone() } else { dir };
         for path in sources(&dir) {
-            if allowed.iter().any(|allowed| path.starts_with(allowed)) {
+            // The databases of other tools are read by the importers.
+            let is_importer = path.components().any(|part| part.as_os_str() == "import");
+            if is_importer || allowed.iter().any(|allowed| path.starts_with(allowed)) {
                 continue;
             }
             let sql = literals(&source(&path)).into_iter().filter(|literal| is_sql(literal));

@@ -28,6 +28,7 @@ mod runs;
 mod schedules;
 mod search;
 mod sessions;
+mod short_ids;
 mod sqlite_backend;
 mod steps;
 mod store_copy;
@@ -37,6 +38,7 @@ mod task_rules;
 mod tokens;
 mod turns;
 mod unknown_ids;
+mod usage;
 mod values;
 
 use harness::{Calls, StoreHandle};
@@ -73,6 +75,13 @@ macro_rules! conformance {
     ($name:ident, $backend:ty) => {
         mod $name {
             tests! { $backend;
+                short_ids {
+                    sessions_are_found_by_the_beginning_of_either_half
+                    a_short_id_is_the_shortest_unique_beginning
+                    other_records_are_found_by_the_beginning_of_their_id
+                    a_session_gets_another_label_and_keeps_the_old_one_as_an_alias
+                    sessions_of_a_directory_are_listed_by_activity
+                }
                 sessions {
                     a_created_session_reads_back_in_full
                     an_unknown_label_or_id_finds_no_session
@@ -170,7 +179,16 @@ macro_rules! conformance {
                     field_names_and_labels_are_not_searched
                     search_pages_neither_repeat_nor_omit_hits
                     every_kind_of_record_is_searched
-                    hits_are_newest_first_up_to_the_limit
+                    equal_hits_are_newest_first_up_to_the_limit
+                    a_turn_is_one_hit_with_its_task
+                    a_task_without_turns_is_a_hit_of_its_own_kind
+                    outputs_of_any_size_are_searched_up_to_a_bound
+                    filters_limit_a_search
+                    identifiers_phrases_and_expressions_match
+                    a_misspelt_word_is_corrected_if_nothing_is_found
+                    relevance_and_recency_rank_the_hits
+                    a_session_is_searched_with_what_it_inherited
+                    new_steps_of_a_task_are_found_with_the_old_ones
                     a_rare_word_is_found_among_many_rows
                     words_are_found_after_reopening
                     words_of_another_handle_are_found
@@ -223,6 +241,7 @@ macro_rules! conformance {
                 }
                 idempotency {
                     the_same_key_gets_the_same_answer_and_is_done_once
+                    an_answer_that_is_too_old_for_its_request_is_replaced
                     a_key_with_another_request_is_refused
                     of_twenty_requests_with_one_key_one_is_done
                     a_request_that_failed_leaves_its_key_free
@@ -240,6 +259,11 @@ macro_rules! conformance {
                     a_long_history_is_purged_in_several_batches
                     gc_removes_unreferenced_blobs_after_the_grace
                     the_feed_keeps_the_events_of_deleted_sessions
+                }
+                usage {
+                    usage_is_the_sum_of_all_turns_by_every_key
+                    names_and_numbers_of_any_size_are_counted
+                    a_turn_counts_once_and_is_forgotten_with_its_session
                 }
                 import {
                     an_imported_session_reads_back_in_full

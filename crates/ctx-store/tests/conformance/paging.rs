@@ -382,7 +382,7 @@ pub(crate) async fn the_largest_limit_is_no_limit(backend: &impl Backend) {
             store.catch_up().await;
         }
         assert_eq!(store.resolve(&head.to_string()[..20], ALL).await.expect("found").len(), 1);
-        assert_eq!(store.search("needle", ALL).await.expect("hits").len(), 2);
+        assert_eq!(store.search("needle", ALL).await.expect("hits").len(), 1);
     }
     assert_eq!(store.turns(head, ALL).await.expect("turns").len(), 2);
     assert_eq!(store.turns_from(head, 1, ALL).await.expect("turns").len(), 1);

@@ -40,6 +40,7 @@ fn every_entry(ms: i64) -> Vec<draft::Entry> {
         cached_tokens: Some(u64::from(u32::MAX)),
         cost: Some("0.0001".to_owned()),
         scope: "turn".to_owned(),
+        ..Usage::default()
     };
     vec![
         begin(Role::Assistant),

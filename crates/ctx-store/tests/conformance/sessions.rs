@@ -157,6 +157,10 @@ pub(crate) async fn sessions_are_listed_by_their_newest_activity(backend: &impl 
     assert_eq!(listed(10).await, ["first", "third", "second"]);
     assert_eq!(listed(2).await, ["first", "third"]);
     assert!(listed(0).await.is_empty());
+    let all = ctx_store::SessionQuery::newest(1);
+    assert_eq!(store.count_sessions(&all).await.expect("a count"), 3);
+    let some = ctx_store::SessionQuery { words: Some("IR".to_owned()), ..all };
+    assert_eq!(store.count_sessions(&some).await.expect("a count"), 2, "first and third");
 }
 
 pub(crate) async fn writes_are_visible_to_other_handles_and_after_reopening(

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use ctx_core::agent_session::AgentSession;
 use ctx_core::compaction::By;
 use ctx_core::decide::{
-    self, Checkpoint, EndedRun, Fork, Needs, SessionToImport, Settings, SubmitTarget, TurnNeed,
+    self, Change, Checkpoint, Decision, EndedRun, Fork, HistoryKey, Invocation, Needs,
+    SessionToImport, SessionView, Settings, SubmitTarget, TurnNeed,
 };
-use ctx_core::id::{ObjectId, SessionId, TokenId};
+use ctx_core::id::{MessageId, ObjectId, SessionId, TokenId};
 use ctx_core::inbox::Mode;
 use ctx_core::intent::Intent;
 use ctx_core::object::{Named, Object};
@@ -18,7 +19,7 @@ use ctx_core::session::{New, Origin, Parent};
 use ctx_core::suspension::Kind;
 use ctx_core::time::Span;
 use ctx_core::token::{Scope, Token, digest};
-use ctx_store::{Once, OnceKey, SessionQuery};
+use ctx_store::{CommitQuery, Once, OnceKey, SessionQuery, Target, UlidKind};
 use serde_json::json;
 use ulid::Ulid;
 
@@ -98,7 +99,7 @@ async fn work(store: &StoreHandle) {
 
 pub(crate) fn key(request: &str) -> OnceKey {
     let request = ObjectId::of(&[request.as_bytes()]);
-    OnceKey { scope: "story".to_owned(), key: "k".to_owned(), request }
+    OnceKey { scope: "story".to_owned(), key: "k".to_owned(), request, max_age: None }
 }
 
 /// A session that waits for two things, has drafts and messages of every kind in its inbox.
@@ -125,6 +126,17 @@ async fn waiting(store: &StoreHandle) {
 
 /// An imported session, one that is deleted, one that runs on a node, a token and a schedule.
 async fn others(store: &StoreHandle) {
+    let waiting = SessionWriter::of(store, "waiting");
+    let key = HistoryKey {
+        scope: "token".to_owned(),
+        key: "key".to_owned(),
+        message: MessageId(Ulid(5)),
+    };
+    let rule = move |_: &SessionView, _: &Invocation| {
+        let changes = vec![Change::PutHistoryKey(Box::new(key.clone()))];
+        Ok(Decision { changes, ..Decision::unchanged(()) })
+    };
+    waiting.decide(59, vec![], rule).await.expect("a history key");
     let (ready, body) = turn("imported", 40);
     let new = New { origin: Origin::Import, ..new_session("imported", 40) };
     let options = BTreeMap::from([("mode".to_owned(), "plan".to_owned())]);
@@ -234,11 +246,37 @@ async fn reads_of_the_rest(store: &StoreHandle) {
     let chat = SessionWriter::of(store, "chat");
     let head = chat.head().await;
     let fork = SessionWriter::of(store, "fork").head().await;
+    assert!(!store.usage(ctx_core::usage::By::Session, i64::MIN).await.expect("usage").is_empty());
+    let keys = ["key".to_owned()];
+    assert_eq!(store.histories("token", &keys, 9).await.expect("histories").len(), 1);
+    assert!(!store.newest_tasks(9).await.expect("tasks").is_empty());
+    store.relation_steps(9).await.expect("steps");
+    let unused = OnceKey {
+        scope: "unused".to_owned(),
+        key: "k".to_owned(),
+        request: ObjectId::of(&[b"r"]),
+        max_age: None,
+    };
+    assert_eq!(store.answer_of(&unused, at(1)).await.expect("a read"), None);
+    let scopes = store.usage_of_scopes(chat.id().await, i64::MIN).await.expect("usage");
+    assert!(scopes.day.is_empty() && !scopes.session.is_empty());
     let shared = store.common_ancestor(head, fork).await.expect("a read").expect("an ancestor");
     assert!(store.turn_ids(head, 99).await.expect("turns").contains(&shared));
     assert!(!store.turns_from(head, 2, 9).await.expect("turns").is_empty());
     assert!(store.object(head.0).await.expect("a read").is_some());
     assert_eq!(store.resolve(&head.to_string(), 9).await.expect("resolved").len(), 1);
+    assert_eq!(store.short_hashes(vec![head.0]).await.expect("short ids").len(), 1);
+    let id = chat.id().await;
+    let short = store.short_ids(UlidKind::Session, vec![id.0]).await.expect("short ids").remove(0);
+    assert_eq!(store.sessions_named(&short, &short, 9).await.expect("a read"), [id]);
+    assert_eq!(store.ids_beginning(UlidKind::Session, &short, 9).await.expect("a read"), [id.0]);
+    let all = SessionQuery::newest(1);
+    assert!(store.count_sessions(&all).await.expect("a count") > 1);
+    assert!(store.count_commits(&CommitQuery::default()).await.expect("a count") > 0);
+    assert!(!store.tasks_between(at(0), at(100_000), 9).await.expect("tasks").is_empty());
+    assert_eq!(store.sessions_in("/nowhere", 9).await.expect("a list"), []);
+    let unknown = Target::Label("nobody".to_owned());
+    assert!(store.relabel_session(&unknown, "x", at(1)).await.is_err());
     store.rebuild_index().await.expect("rebuilt");
     assert!(store.lag().await.expect("a read") > 0);
     store.catch_up().await;

@@ -150,6 +150,7 @@ pub(crate) async fn every_text_of_a_turn_reads_back(backend: &impl Backend) {
             cached_tokens: None,
             cost: Some(text.clone()),
             scope: text.clone(),
+            ..Usage::default()
         };
         let about = About {
             status: Status::Failed,

@@ -22,16 +22,21 @@ use ctx_core::outbox::{Outgoing, Settlement};
 use ctx_core::routing::Routed;
 use ctx_core::run::Run;
 use ctx_core::schedule::ScheduleState;
+use ctx_core::search::{Hit, Page};
 use ctx_core::session::Session;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
+use ctx_core::usage::By;
 use ctx_store::{
-    CommitQuery, Context, CopyReport, Due, Error, Executed, FeedEvent, FeedQuery, Found, GcReport,
-    HeadMove, Health, Hidden, Hit, NarrativeNote, Notice, Once, OutboxQuery, Progress, SearchPage,
-    SearchPlace, SessionPage, SessionQuery, Store, StoredOutgoing, StoredStep, StoredTurn, Target,
-    TreeTurn, TurnQuery, VerifyReport, Write, Written, execute_routed,
+    CommitQuery, Context, CopyReport, Due, Error, Executed, FeedEvent, FeedQuery, Found,
+    FoundHistory, GcReport, HeadMove, Health, Hidden, NarrativeNote, Notice, Once, OnceKey,
+    OutboxQuery, Progress, SearchQuery, SessionPage, SessionQuery, Store, StoredOutgoing,
+    StoredStep, StoredTurn, Target, TreeTurn, TurnQuery, UlidKind, UsageOfScopes, UsageRow,
+    VerifyReport, Write, Written, execute_routed,
 };
+use serde_json::Value;
+use ulid::Ulid;
 
 /// What the handles of one store were used for.
 #[derive(Debug, Default)]
@@ -163,12 +168,101 @@ impl StoreHandle {
         call!(self.view(target, needs))
     }
 
+    pub(crate) async fn answer_of(
+        &self,
+        key: &OnceKey,
+        now: Timestamp,
+    ) -> Result<Option<Value>, Error> {
+        call!(self.answer_of(key, now))
+    }
+
+    pub(crate) async fn histories(
+        &self,
+        scope: &str,
+        keys: &[String],
+        limit: usize,
+    ) -> Result<Vec<FoundHistory>, Error> {
+        call!(self.histories(scope, keys, limit))
+    }
+
+    pub(crate) async fn newest_tasks(&self, limit: usize) -> Result<Vec<Task>, Error> {
+        call!(self.newest_tasks(limit))
+    }
+
+    pub(crate) async fn relation_steps(&self, limit: usize) -> Result<Vec<StoredStep>, Error> {
+        call!(self.relation_steps(limit))
+    }
+
     pub(crate) async fn object(&self, id: ObjectId) -> Result<Option<Object>, Error> {
         call!(self.object(id))
     }
 
     pub(crate) async fn resolve(&self, prefix: &str, limit: usize) -> Result<Vec<Found>, Error> {
         call!(self.resolve(prefix, limit))
+    }
+
+    pub(crate) async fn sessions_named(
+        &self,
+        name: &str,
+        beginning: &str,
+        limit: usize,
+    ) -> Result<Vec<SessionId>, Error> {
+        call!(self.sessions_named(name, beginning, limit))
+    }
+
+    pub(crate) async fn ids_beginning(
+        &self,
+        kind: UlidKind,
+        beginning: &str,
+        limit: usize,
+    ) -> Result<Vec<Ulid>, Error> {
+        call!(self.ids_beginning(kind, beginning, limit))
+    }
+
+    pub(crate) async fn short_ids(
+        &self,
+        kind: UlidKind,
+        ids: Vec<Ulid>,
+    ) -> Result<Vec<String>, Error> {
+        call!(self.short_ids(kind, ids))
+    }
+
+    pub(crate) async fn short_hashes(&self, ids: Vec<ObjectId>) -> Result<Vec<String>, Error> {
+        call!(self.short_hashes(ids))
+    }
+
+    pub(crate) async fn tasks_between(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error> {
+        call!(self.tasks_between(from, to, limit))
+    }
+
+    pub(crate) async fn sessions_in(
+        &self,
+        dir: &str,
+        limit: usize,
+    ) -> Result<Vec<SessionId>, Error> {
+        call!(self.sessions_in(dir, limit))
+    }
+
+    pub(crate) async fn relabel_session(
+        &self,
+        session: &Target,
+        label: &str,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        call!(self.relabel_session(session, label, now))
+    }
+
+    pub(crate) async fn count_sessions(&self, query: &SessionQuery) -> Result<u64, Error> {
+        call!(self.count_sessions(query))
+    }
+
+    pub(crate) async fn count_commits(&self, query: &CommitQuery) -> Result<u64, Error> {
+        call!(self.count_commits(query))
     }
 
     async fn session_page(&self, query: &SessionQuery) -> Result<SessionPage, Error> {
@@ -452,10 +546,12 @@ impl StoreHandle {
     pub(crate) async fn search_from(
         &self,
         words: &str,
-        from: Option<SearchPlace>,
+        cursor: Option<String>,
         limit: usize,
-    ) -> Result<SearchPage, Error> {
-        search_call!(self.search(words, from, limit))
+    ) -> Result<Page, Error> {
+        let now = super::at(10_000);
+        let text = words.to_owned();
+        search_call!(self.search(&SearchQuery { text, sessions: None, cursor, limit, now }))
     }
 
     /// Waits until the indexes have seen everything that is stored.
@@ -607,6 +703,18 @@ impl StoreHandle {
         now: Timestamp,
     ) -> Result<ScheduleState, Error> {
         call!(self.see_schedule(name, now))
+    }
+
+    pub(crate) async fn usage(&self, by: By, since_day: i64) -> Result<Vec<UsageRow>, Error> {
+        call!(self.usage(by, since_day))
+    }
+
+    pub(crate) async fn usage_of_scopes(
+        &self,
+        session: SessionId,
+        day: i64,
+    ) -> Result<UsageOfScopes, Error> {
+        call!(self.usage_of_scopes(session, day))
     }
 
     pub(crate) async fn schedules(&self) -> Result<Vec<(String, ScheduleState)>, Error> {

@@ -9,14 +9,18 @@
 //! | file | cells |
 //! |---|---|
 //! | `store_cells` | append, growth, size, load, fork, list, search, idle |
+//! | `usage_cell` | reports of usage |
 //! | `long_context_cell` | context assembly early and late in a long session |
+//! | `search_cell` | search over many messages: speed, size of the index, cost to appends |
 //! | `serve_cell` | messages, messages from channels and deltas through a real server |
 //! | `write_until_killed` | writer for the crash tests, no measurement |
 //! | `workload` | the turn that all cells store |
 
 mod long_context_cell;
+mod search_cell;
 mod serve_cell;
 mod store_cells;
+mod usage_cell;
 mod workload;
 mod write_until_killed;
 
@@ -84,10 +88,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Problem> {
             "fork" => store_cells::fork(&cell).await?,
             "fill_sessions" => store_cells::fill_sessions(&cell).await?,
             "list" => store_cells::list(&cell).await?,
-            "fill_search" => store_cells::fill_search(&cell).await?,
-            "search" => store_cells::search(&cell).await?,
+            "fill_search" => search_cell::fill(&cell).await?,
+            "search" => search_cell::search(&cell).await?,
+            "append_search" => search_cell::append(&cell).await?,
             "startup" => store_cells::startup(&cell, born).await?,
             "idle" => store_cells::idle(&cell).await?,
+            "fill_usage" => usage_cell::fill(&cell).await?,
+            "usage" => usage_cell::report(&cell, born).await?,
             "context" => long_context_cell::context(&cell).await?,
             "write_until_killed" => write_until_killed::run(&cell).await?,
             "serve" => serve_cell::serve(&cell).await?,

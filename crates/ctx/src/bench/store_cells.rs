@@ -13,15 +13,13 @@ use serde_json::{Map, Value, json};
 
 use crate::problem::Problem;
 
-use super::workload::{NEEDLE, USER_BYTES, Workload, user_turn};
+use super::workload::Workload;
 use super::{CellArgs, open};
 
 /// The append cells start a new session after this many turns.
 const TURNS_PER_SESSION: u64 = 100;
 /// Number of concurrent tasks that fill a store.
 const FILL_TASKS: u64 = 64;
-/// Messages per session when a store is filled for the search cell.
-const MESSAGES_PER_SESSION: u64 = 1000;
 
 /// A session to which turns are appended.
 pub(super) struct AppendSession {
@@ -303,55 +301,6 @@ pub(super) async fn list(cell: &CellArgs) -> Result<Value, Problem> {
         "first_ms": first,
         "n": n,
         "how": "indexed query",
-    }))
-}
-
-pub(super) async fn fill_search(cell: &CellArgs) -> Result<Value, Problem> {
-    let engine = open(&cell.dir)?;
-    let work = Arc::new(Workload::new());
-    let began = Instant::now();
-    let sessions = cell.count.div_ceil(MESSAGES_PER_SESSION);
-    let fill = |session: u64| {
-        let (engine, work, count) = (engine.clone(), work.clone(), cell.count);
-        tokio::spawn(async move {
-            let label = format!("q{session}");
-            engine.sessions().create_idle(&label, Origin::Api).await?;
-            let mut head = None;
-            for n in session * MESSAGES_PER_SESSION..count.min((session + 1) * MESSAGES_PER_SESSION)
-            {
-                let needle = if n % 1000 == 0 { format!(" {NEEDLE} ") } else { String::new() };
-                let turn = user_turn(work.text(n, 0, USER_BYTES) + &needle, engine.now());
-                head = Some(engine.messages().append_turn(&label, head, turn).await?);
-            }
-            Ok::<(), Problem>(())
-        })
-    };
-    for task in (0..sessions).map(fill).collect::<Vec<_>>() {
-        task.await.map_err(|e| Problem::failed("internal", e.to_string()))??;
-    }
-    engine.maintenance().update_indexes().await?;
-    checkpoint(&cell.dir);
-    Ok(json!({
-        "ok": true,
-        "us_per_message_stored_and_indexed": ms(began) * 1e3 / cell.count as f64,
-    }))
-}
-
-pub(super) async fn search(cell: &CellArgs) -> Result<Value, Problem> {
-    const TIMES: u32 = 5;
-    let engine = open(&cell.dir)?;
-    let began = Instant::now();
-    let hits = engine.records().search(NEEDLE, 1000).await?.len();
-    let first = ms(began);
-    let began = Instant::now();
-    for _ in 0..TIMES {
-        engine.records().search(NEEDLE, 1000).await?;
-    }
-    Ok(json!({
-        "ms": ms(began) / f64::from(TIMES),
-        "first_ms": first,
-        "hits": hits,
-        "how": "block filters, every hit read and checked",
     }))
 }
 

@@ -11,11 +11,9 @@ use ctx_engine::core::turn::About;
 use serde_json::json;
 use ulid::Ulid;
 
-pub(super) const USER_BYTES: usize = 1024;
+const USER_BYTES: usize = 1024;
 const ASSISTANT_BYTES: usize = 2048;
 const TOOL_BYTES: usize = 4096;
-/// The word that the search cell searches for.
-pub(super) const NEEDLE: &str = "zyzzyva";
 
 const POOL_BYTES: usize = 1 << 20;
 
@@ -84,15 +82,4 @@ impl Workload {
         };
         (call, (Part::ToolResult { tool_call_id: id, content, is_error: false }, blob))
     }
-}
-
-pub(super) fn user_turn(text: String, at: Timestamp) -> NewTurn {
-    let message = Message {
-        id: MessageId(Ulid::new()),
-        role: Role::User,
-        source: Some(Source::Human),
-        content: vec![Part::Text { text }],
-        created_at: at,
-    };
-    NewTurn { about: About::at(at), messages: vec![message], blobs: Vec::new() }
 }

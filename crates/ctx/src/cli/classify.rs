@@ -55,9 +55,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 async fn open_task(context: &Context) -> Result<Option<Task>, Problem> {
     let is_missing = |problem: &Problem| matches!(&*problem.code, "no_store" | "no_session");
     let task = match context.engine() {
-        Ok(engine) => {
-            engine.tasks().existing_recorder(&context.session).task().await.map_err(Problem::from)
-        }
+        Ok(engine) => match engine.tasks().find_recorder(&context.session).await {
+            Ok(recorder) => recorder.task().await.map_err(Problem::from),
+            Err(error) => Err(error.into()),
+        },
         Err(problem) => Err(problem),
     };
     match task {

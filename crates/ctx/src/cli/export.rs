@@ -11,7 +11,7 @@ use super::bundle_file::BundleFile;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
     /// Write the bundle to this file [default: standard output in a pipe, else a file named after

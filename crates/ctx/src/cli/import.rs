@@ -1,4 +1,4 @@
-//! `ctx import FILE`: import a session from a bundle. All hashes are verified first.
+//! `ctx import`: a session from a bundle, or the sessions of other tools.
 
 use std::path::{Path, PathBuf};
 
@@ -6,22 +6,46 @@ use ctx_engine::ImportEffect;
 use ctx_engine::core::bundle::SESSION_MAX_BYTES;
 use serde_json::json;
 
+use crate::import::TOOLS;
 use crate::json::import_json::Imported;
 use crate::json::session_json::Session;
 use crate::problem::Problem;
 
-use super::session::transcript::{session_line, strip_control_chars};
-use super::{Context, bundle_file};
+use super::output::visible_text;
+use super::session::transcript::session_line;
+use super::{Context, bundle_file, import_tools};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Import this file, which `ctx export` wrote; `-` reads standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// Import this bundle, which `ctx export` wrote; `-` reads standard input. With --from: a
+    /// session file of the tool, or a directory with sessions [default: the tool's own directory]
+    #[arg(value_name = "FILE", required_unless_present_any = ["from", "all"])]
+    file: Option<PathBuf>,
+    /// Import the sessions of this tool
+    #[arg(long, value_name = "TOOL", value_parser = tool_names(), conflicts_with = "all")]
+    from: Option<String>,
+    /// Import the sessions of all tools that are found on this machine
+    #[arg(long, conflicts_with = "file")]
+    all: bool,
+    /// Do not ask before importing the sessions that --all found
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub(super) fn tool_names() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(TOOLS.iter().map(|tool| tool.name()))
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let bytes = bundle_file::read(&args.file, SESSION_MAX_BYTES)?;
+    match (&args.from, &args.file) {
+        (Some(tool), path) => import_tools::from_tool(context, tool, path.as_deref()).await,
+        (None, Some(file)) => from_bundle(context, file).await,
+        (None, None) => import_tools::from_all(context, args.yes).await,
+    }
+}
+
+async fn from_bundle(context: &Context, file: &Path) -> Result<(), Problem> {
+    let bytes = bundle_file::read(file, SESSION_MAX_BYTES)?;
     let engine = context.engine()?;
     // The working directory is kept only if it exists on this machine too.
     let local_dir = |dir: &str| Path::new(dir).is_dir().then(|| dir.to_owned());
@@ -39,7 +63,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             if let Some(label) = &imported.renamed_from {
                 lines.push_str(&format!(
                     "\nThe label `{}` is in use here, so the session has a new label.",
-                    strip_control_chars(label)
+                    visible_text(label)
                 ));
             }
             if imported.tasks_left > 0 {

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use ctx_engine::{Engine, Location, Options};
+use ctx_engine::{Engine, Info, Location, Options, PAGE_MAX};
 use serde_json::json;
 
-use crate::data_dir::DIR_NAME;
+use crate::data_dir::{DIR_NAME, user_data_dir};
 use crate::problem::Problem;
 
+use super::output::plural;
+use super::session::terminal_prompts;
 use super::{Context, DEFAULT_SESSION};
 
 #[derive(clap::Args)]
@@ -18,6 +20,9 @@ pub(super) struct Args {
     /// Name the project [default: the name of the directory]
     #[arg(long)]
     project: Option<String>,
+    /// Move the conversations of this directory here from the store of the user
+    #[arg(long = "move")]
+    moves: bool,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
@@ -30,17 +35,110 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     };
     let (engine, created) = create(&location, &project).await?;
     let data = data.canonicalize().unwrap_or(data);
-    let store = match location {
-        Location::Directory(dir) => dir.canonicalize().unwrap_or(dir).display().to_string(),
+    let store = match &location {
+        Location::Directory(dir) => {
+            dir.canonicalize().unwrap_or_else(|_| dir.clone()).display().to_string()
+        }
         server @ Location::Server(_) => server.to_string(),
     };
-    context.out.print(
-        || json!({"data": data, "store": store, "project": engine.project(), "created": created}),
-        || match created {
-            true => format!("Created a store for {} in {store}", engine.project()),
-            false => format!("The store for {} already exists in {store}", engine.project()),
-        },
-    )
+    let elsewhere = match &location {
+        Location::Directory(dir) => Elsewhere::find(dir, &args.dir).await?,
+        Location::Server(_) => None,
+    };
+    let text = match created {
+        true => format!("Created a store for {} in {store}", engine.project()),
+        false => format!("The store for {} already exists in {store}", engine.project()),
+    };
+    let mut document =
+        json!({"data": data, "store": store, "project": engine.project(), "created": created});
+    let Some(elsewhere) = elsewhere else { return context.out.print(|| document, || text) };
+    let is_asked = terminal_prompts::is_interactive(context) && !args.moves;
+    let notice = elsewhere.notice();
+    let moves = match is_asked {
+        true => {
+            context.out.print_text(&format!("{text}\n{notice}\n"))?;
+            let answer = terminal_prompts::read_line("Move them here? [y/N] ").await?;
+            answer.is_some_and(|answer| matches!(answer.as_str(), "y" | "Y" | "yes"))
+        }
+        false => args.moves,
+    };
+    let mut lines = if is_asked { Vec::new() } else { vec![text] };
+    if moves {
+        let (moved, left) = elsewhere.move_to(&engine).await?;
+        lines.push(format!("Moved {} here.", plural(moved, "conversation")));
+        if left > 0 {
+            let left = plural(left, "conversation");
+            lines.push(format!("{left} stayed: busy, or with waiting messages or open tasks."));
+        }
+        document["moved"] = json!({"sessions": moved, "left": left});
+    } else {
+        let how = "Move them here with `ctx init --move`.";
+        lines.push(if is_asked { how.to_owned() } else { format!("{notice}\n{how}") });
+    }
+    document["elsewhere"] = json!({"store": elsewhere.dir, "sessions": elsewhere.sessions.len()});
+    context.out.print(|| document, || lines.join("\n"))
+}
+
+/// Conversations of this directory in the store of the user.
+struct Elsewhere {
+    dir: PathBuf,
+    engine: Engine,
+    sessions: Vec<Info>,
+}
+
+impl Elsewhere {
+    /// Looks into the store of the user, if there is one and it is another one.
+    async fn find(store: &Path, project: &Path) -> Result<Option<Self>, Problem> {
+        let same = |a: &Path, b: &Path| a.canonicalize().ok() == b.canonicalize().ok();
+        let Some(dir) = user_data_dir().filter(|dir| dir.join("ctx.db").exists()) else {
+            return Ok(None);
+        };
+        if same(&dir, store) {
+            return Ok(None);
+        }
+        let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
+        let engine = Engine::open(Location::from(&dir), Options::default())?;
+        let found = engine.sessions().in_directory(&project.to_string_lossy(), PAGE_MAX).await?;
+        Ok((!found.is_empty()).then_some(Self { dir, engine, sessions: found }))
+    }
+
+    fn notice(&self) -> String {
+        let count = plural(self.sessions.len() as u64, "conversation");
+        let verb = if self.sessions.len() == 1 { "is" } else { "are" };
+        format!("{count} of this directory {verb} in {}.", self.dir.display())
+    }
+
+    /// Moves the conversations, and returns how many were moved and how many stayed. One that runs,
+    /// or has something that a bundle does not hold, stays.
+    async fn move_to(&self, to: &Engine) -> Result<(u64, u64), Problem> {
+        let (mut moved, mut left) = (0, 0);
+        for info in &self.sessions {
+            let session = info.session.id.to_string();
+            let is_open = info.is_busy() || !info.inbox.is_empty() || info.prompt.is_some();
+            if is_open || !info.suspensions.is_empty() || info.task.is_some() {
+                left += 1;
+                continue;
+            }
+            let mut export = self.engine.bundles().export(&session).await?;
+            let mut bytes = Vec::new();
+            while let Some(part) = export.next_part().await? {
+                bytes.extend(part);
+            }
+            let imported = to.bundles().import(&bytes, |dir| Some(dir.to_owned())).await?;
+            let here = imported.session.to_string();
+            let arrived = to.sessions().get(&here).await?.session;
+            if imported.tasks_left > 0 || arrived.turn_count != info.session.turn_count {
+                left += 1;
+                continue;
+            }
+            for pin in self.engine.contexts().pins(&session).await? {
+                to.contexts().pin(&here, pin.turn).await?;
+            }
+            self.engine.sessions().delete(&session).await?;
+            moved += 1;
+        }
+        Ok((moved, left))
+    }
 }
 
 /// Creates a store if it does not exist, and completes an `init` that was interrupted.

@@ -1,23 +1,34 @@
 //! The command line, one verb per file. No verb needs a server: each opens the store, acts and
 //! exits.
 
+mod acp;
 mod alias;
 mod backup;
 mod bridge;
 mod bundle_file;
+mod chat;
 mod classify;
+mod commit_text;
 mod completions;
+mod continue_session;
 mod doctor;
 mod entity;
 mod export;
+mod file_diff;
 mod gc;
 mod guard;
+mod hook;
 mod import;
+mod import_tools;
 mod init;
 mod log;
+mod man;
+mod mcp;
 mod narrative;
 mod outbox;
 mod output;
+mod pack;
+mod pager;
 mod policy;
 mod provider;
 mod run;
@@ -29,21 +40,28 @@ mod show;
 mod stage;
 mod status;
 mod store;
+mod table;
+mod task_record;
+mod times;
 mod token;
+mod usage;
 mod verify;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use ctx_engine::{Engine, Indexing, Location, Options, ProviderClassifier, Recorder, Status};
 use ctx_providers::CommandClassifier;
+use ctx_providers::acp::AttachedClient;
 use serde_json::json;
 
+use crate::agent_hooks::spool::Spool;
 use crate::config::{Config, TaskClassifier};
 use crate::data_dir;
 use crate::policy_file;
@@ -54,6 +72,8 @@ use output::Output;
 
 /// The session that the command line of a project uses by default.
 const DEFAULT_SESSION: &str = "main";
+/// Time in which a verb stores the waiting records of hooks before it does its own work.
+const SPOOL_TIME: Duration = Duration::from_secs(2);
 
 /// Keep durable conversations with AI agents, independent of provider and machine
 #[derive(Parser)]
@@ -61,6 +81,7 @@ const DEFAULT_SESSION: &str = "main";
 #[command(
     after_help = "Every command accepts --json. Exit codes: 0 success, 1 failure, 2 wrong usage."
 )]
+#[command(next_help_heading = "Global options")]
 struct Cli {
     /// Use this data directory, with ctx.toml and the store [env: CTX_DATA] [default: the nearest
     /// .ctx, else the user's data directory]
@@ -73,21 +94,38 @@ struct Cli {
     /// Read this configuration file [env: CTX_CONFIG] [default: ctx.toml in the data directory]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Work in this session, given by label or id [env: CTX_SESSION] [default: main]
+    /// Work in this session, given by label, id or short id [env: CTX_SESSION] [default: main]
     #[arg(long, global = true, value_name = "SESSION")]
     session: Option<String>,
     /// Print one JSON document to standard output, and errors as JSON to standard error
     #[arg(long, global = true)]
     json: bool,
+    /// Print colours [env: NO_COLOR] [default: auto, which means on a terminal]
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    #[arg(hide_default_value = true)]
+    color: ColorWhen,
+    /// Print times in UTC as RFC 3339 instead of relative local times
+    #[arg(long, global = true)]
+    utc: bool,
+    /// Print long output directly, without the pager [env: PAGER]
+    #[arg(long, global = true)]
+    no_pager: bool,
     #[command(subcommand)]
     verb: Verb,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum ColorWhen {
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Subcommand)]
 enum Verb {
     /// Create a store for a project
     Init(init::Args),
-    /// Show the project, its open task and its sessions
+    /// Show the project, its open tasks and the sessions of this directory
     Status(status::Args),
     /// List commits (sealed tasks), newest first
     Log(log::Args),
@@ -97,9 +135,13 @@ enum Verb {
     Search(search::Args),
     /// Show the notes of a day
     Narrative(narrative::Args),
+    /// Collect what a new agent should know about a task
+    Pack(pack::Args),
     /// Record, update and seal the open task
     #[command(subcommand)]
     Stage(stage::Verb),
+    /// Converse on the whole screen; `ctx` alone on a terminal does the same
+    Chat(chat::Args),
     /// Start a session in this directory, send a message and stream the answer
     Run(run::Args),
     /// List, read and continue conversations
@@ -110,8 +152,10 @@ enum Verb {
     Provider(provider::Verb),
     /// Export a conversation to a file, with every object it references
     Export(export::Args),
-    /// Import a conversation from a file
+    /// Import conversations: a file of `ctx export`, or the sessions of other tools
     Import(import::Args),
+    /// Continue a conversation of this directory, of any tool
+    Continue(continue_session::Args),
     /// Show how a message would be classified, without changing anything
     Classify(classify::Args),
     /// Verify every hash and reference in the store
@@ -127,12 +171,18 @@ enum Verb {
     Doctor(doctor::Args),
     /// Serve the HTTP API and the web page
     Serve(serve::Args),
+    /// Serve an editor as an agent of the Agent Client Protocol, over standard input and output
+    Acp(acp::Args),
+    /// Serve the memory of the store to an agent, over MCP on standard input and output
+    Mcp(mcp::Args),
     /// List and retry deliveries to channels
     #[command(subcommand)]
     Outbox(outbox::Verb),
     /// List the schedules that send messages
     #[command(subcommand)]
     Schedule(schedule::Verb),
+    /// Show tokens, cost, messages, tool calls and time
+    Usage(usage::Args),
     /// Manage API tokens
     #[command(subcommand)]
     Token(token::Verb),
@@ -145,8 +195,14 @@ enum Verb {
     /// Check policies.yaml, and explain its decision about a message
     #[command(subcommand)]
     Policy(policy::Verb),
+    /// Record the work of agents that run outside ctx
+    #[command(subcommand)]
+    Hook(hook::Verb),
     /// Print a shell completion script
     Completions(completions::Args),
+    /// Write the man pages of all verbs
+    #[command(hide = true)]
+    Man(man::Args),
     /// Run one benchmark cell
     #[command(hide = true)]
     Bench(crate::bench::Args),
@@ -159,6 +215,7 @@ enum Verb {
 }
 
 /// The global options, as every verb needs them.
+#[derive(Clone)]
 struct Context {
     data: PathBuf,
     /// Whether `--data` or `CTX_DATA` selected the directory.
@@ -214,7 +271,7 @@ impl Context {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, ..Options::default() };
         let engine = Engine::open(&self.location(&config)?, options)?;
-        let engine = engine.with_settings(config.settings()?);
+        let engine = engine.with_settings(config.settings()?).with_spending(config.spending()?);
         with_classifier(engine, &config)
     }
 
@@ -223,17 +280,49 @@ impl Context {
         self.engine_with_providers(Indexing::OnDemand)
     }
 
-    /// The only place that gives providers to an engine.
     fn engine_with_providers(&self, indexing: Indexing) -> Result<Engine, Problem> {
+        self.engine_with_client(indexing, None)
+    }
+
+    /// The only place that gives providers to an engine. `client` is attached to sessions of this
+    /// process.
+    fn engine_with_client(
+        &self,
+        indexing: Indexing,
+        client: Option<Arc<dyn AttachedClient>>,
+    ) -> Result<Engine, Problem> {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, indexing };
         let engine = Engine::open(&self.location(&config)?, options)?;
-        let engine = engine.with_settings(config.settings()?);
+        let engine = engine.with_settings(config.settings()?).with_spending(config.spending()?);
         let engine = engine.with_providers(
-            provider_setup::assemble(&config, &self.data)?.providers,
+            provider_setup::assemble_for(&config, &self.data, client)?.providers,
             provider_setup::timeouts(&config)?,
         );
         with_classifier(engine, &config)
+    }
+
+    /// The records of hooks that wait for the store.
+    fn spool(&self) -> Spool {
+        Spool::new(&self.data)
+    }
+
+    /// Stores what hooks have recorded while the store was not available. A verb does not fail
+    /// because of it: what cannot be stored now stays in the spool.
+    fn take_in_spool(&self) {
+        let spool = self.spool();
+        if spool.is_empty() {
+            return;
+        }
+        let (context, (sender, stored)) = (self.clone(), std::sync::mpsc::channel());
+        // A thread of its own, because a write waits for the store without regard to time. The
+        // thread is left behind then, and ends with the process.
+        std::thread::spawn(move || sender.send(hook::store_records(&context)));
+        match stored.recv_timeout(SPOOL_TIME) {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => spool.log(&format!("failed to store the records of hooks: {why}")),
+            Err(_) => spool.log("the store was not available; the records of hooks wait"),
+        }
     }
 
     /// The recorder of the selected session. Only the default session is created if it is missing.
@@ -241,7 +330,7 @@ impl Context {
         if self.session == DEFAULT_SESSION {
             self.recorder_or_create().await
         } else {
-            Ok(self.engine()?.tasks().existing_recorder(&self.session))
+            Ok(self.engine()?.tasks().find_recorder(&self.session).await?)
         }
     }
 
@@ -273,7 +362,15 @@ fn with_classifier(engine: Engine, config: &Config) -> Result<Engine, Problem> {
 
 /// Parses the command line, runs the verb and prints its error.
 pub(crate) fn run() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().collect();
+    completions::answer_script();
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    if hook::is_record_command(&arguments) {
+        hook::record(&arguments);
+        return ExitCode::SUCCESS;
+    }
+    if arguments.len() == 1 && is_terminal() {
+        arguments.push("chat".into());
+    }
     let wants_json = arguments
         .iter()
         .take_while(|argument| *argument != "--")
@@ -282,7 +379,12 @@ pub(crate) fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return print_usage_error(&error, wants_json),
     };
-    let out = Output::new(cli.json);
+    match cli.color {
+        ColorWhen::Auto => {}
+        ColorWhen::Always => anstream::ColorChoice::Always.write_global(),
+        ColorWhen::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    let out = Output { json: cli.json, pager: !cli.no_pager, utc: cli.utc };
     let data = cli.data.or_else(|| env_var("CTX_DATA").map(PathBuf::from));
     let session =
         cli.session.or_else(|| env_var("CTX_SESSION").and_then(|label| label.into_string().ok()));
@@ -303,14 +405,30 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
+/// Whether a person sees the output and can type.
+fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
 /// An empty variable counts as not set.
 fn env_var(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
+/// The runtime of a process that stays.
+fn multi_threaded_runtime() -> Result<tokio::runtime::Runtime, Problem> {
+    let workers = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()
+        .map_err(|e| Problem::failed("internal", format!("failed to start the async runtime: {e}")))
+}
+
 /// The status of the selected session; `None` if it does not exist.
 async fn session_status(context: &Context, engine: &Engine) -> Result<Option<Status>, Problem> {
-    match engine.tasks().existing_recorder(&context.session).status().await {
+    let recorder = engine.tasks().find_recorder(&context.session).await?;
+    match recorder.status().await {
         Err(error) if error.code() == "no_session" => Ok(None),
         status => Ok(Some(status?)),
     }
@@ -347,6 +465,17 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
     if let Verb::Serve(args) = verb {
         return serve::run(context, &args);
     }
+    if let Verb::Hook(hook::Verb::Record(args)) = verb {
+        hook::run_record(context, &args);
+        return Ok(());
+    }
+    context.take_in_spool();
+    if let Verb::Acp(args) = verb {
+        return acp::run(context, &args);
+    }
+    if let Verb::Chat(args) = verb {
+        return chat::run(context, &args);
+    }
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| {
             Problem::failed("internal", format!("failed to start the async runtime: {e}"))
@@ -359,27 +488,35 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Show(args) => show::run(context, &args).await,
             Verb::Search(args) => search::run(context, &args).await,
             Verb::Narrative(args) => narrative::run(context, &args).await,
+            Verb::Pack(args) => pack::run(context, &args).await,
             Verb::Stage(verb) => stage::run(context, verb).await,
             Verb::Run(args) => run::run(context, &args).await,
             Verb::Session(verb) => session::run(context, verb).await,
             Verb::Provider(verb) => provider::run(context, verb).await,
             Verb::Export(args) => export::run(context, &args).await,
             Verb::Import(args) => import::run(context, &args).await,
+            Verb::Continue(args) => continue_session::run(context, &args).await,
             Verb::Classify(args) => classify::run(context, &args).await,
             Verb::Verify(args) => verify::run(context, &args).await,
             Verb::Gc(args) => gc::run(context, &args).await,
             Verb::Backup(args) => backup::run(context, &args).await,
             Verb::Store(verb) => store::run(context, verb).await,
             Verb::Doctor(args) => doctor::run(context, &args).await,
+            Verb::Mcp(args) => mcp::run(context, &args).await,
             Verb::Outbox(verb) => outbox::run(context, verb).await,
             Verb::Schedule(verb) => schedule::run(context, verb).await,
+            Verb::Usage(args) => usage::run(context, &args).await,
             Verb::Token(verb) => token::run(context, verb).await,
             Verb::Entity(verb) => entity::run(context, verb).await,
             Verb::Alias(verb) => alias::run(context, verb).await,
             Verb::Policy(verb) => policy::run(context, verb).await,
+            Verb::Hook(verb) => hook::run(context, verb),
             Verb::Completions(args) => completions::run(context, &args),
+            Verb::Man(args) => man::run(context, &args),
             Verb::Bridge(args) => bridge::run(&args).await,
-            Verb::Bench(_) | Verb::Guard(_) | Verb::Serve(_) => Ok(()),
+            Verb::Bench(_) | Verb::Guard(_) | Verb::Serve(_) | Verb::Acp(_) | Verb::Chat(_) => {
+                Ok(())
+            }
         }
     });
     // The process does not wait for its threads: an idle one takes milliseconds to end on a busy

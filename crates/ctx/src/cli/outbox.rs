@@ -5,8 +5,8 @@ use std::sync::Arc;
 use clap::Subcommand;
 use ctx_engine::core::id::OutgoingId;
 use ctx_engine::core::outbox::{Outgoing, Status};
-use ctx_engine::core::text_limits::one_line;
-use ctx_engine::{Engine, OutboxQuery};
+use ctx_engine::core::short_id::ulid_beginning;
+use ctx_engine::{Engine, OutboxQuery, StoredOutgoing, UlidKind};
 use serde_json::json;
 
 use crate::channel_setup;
@@ -14,8 +14,9 @@ use crate::json::{outbox_json, variant_name};
 use crate::problem::Problem;
 
 use super::Context;
-use super::output::{BOLD, DIM};
-use super::session::transcript::strip_control_chars;
+use super::output::{BOLD, DIM, GREEN, ID, RED, YELLOW, visible_line, visible_text};
+use super::table::{Cell, Column, Table};
+use super::times::Times;
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
@@ -65,11 +66,11 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
     match verb {
         Verb::List(args) => list(context, &engine, args).await,
         Verb::Show(args) => {
-            let outgoing = engine.outbox().get(parse_id(&args.id)?).await?;
+            let outgoing = engine.outbox().get(find_id(&engine, &args.id).await?).await?;
             context.out.print(|| document(&outgoing), || details(&outgoing))
         }
         Verb::Retry(args) => {
-            let outgoing = engine.outbox().retry(parse_id(&args.id)?).await?;
+            let outgoing = engine.outbox().retry(find_id(&engine, &args.id).await?).await?;
             context.out.print(|| document(&outgoing), || line(&outgoing))
         }
     }
@@ -89,26 +90,70 @@ async fn list(context: &Context, engine: &Engine, args: ListArgs) -> Result<(), 
     let more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|last| last.row.to_string());
-    context.out.print(
+    let ids = found.iter().map(|stored| stored.outgoing.id.0).collect();
+    let short = engine.ids().short(UlidKind::Outgoing, ids).await?;
+    let times = context.out.times(engine.now());
+    context.out.print_paged(
         || {
             let deliveries: Vec<_> =
                 found.iter().map(|stored| outbox_json::Outgoing::of(&stored.outgoing)).collect();
             json!({"deliveries": deliveries, "next_cursor": next})
         },
-        || match found.as_slice() {
-            [] => "No deliveries.".to_owned(),
-            found => {
-                found.iter().map(|stored| line(&stored.outgoing)).collect::<Vec<_>>().join("\n")
+        || {
+            if found.is_empty() {
+                return vec!["No deliveries.".to_owned()];
             }
+            let mut lines = table(&found, &short, &times).lines(context.out.width());
+            if let Some(next) = &next {
+                let how = format!("show them with `--before {next}` or `--limit N`");
+                lines.push(format!("{DIM}More deliveries; {how}{DIM:#}"));
+            }
+            lines
         },
     )
 }
 
-fn parse_id(text: &str) -> Result<OutgoingId, Problem> {
-    text.parse().map_err(|_| {
-        Problem::wrong_use("bad_id", "invalid delivery id: expected a ULID of 26 characters")
-            .hint("list the ids with `ctx outbox list`")
-    })
+fn table(found: &[StoredOutgoing], short: &[String], times: &Times) -> Table {
+    let mut table = Table::new([
+        Column::new("ID"),
+        Column::new("STATUS"),
+        Column::new("KIND").if_width(80),
+        Column::new("CHANNEL").at_most(16),
+        Column::new("TO").at_most(24),
+        Column::text("TEXT"),
+        Column::text("LAST ERROR").if_width(100),
+        Column::new("CREATED"),
+    ]);
+    for (stored, short) in found.iter().zip(short) {
+        let outgoing = &stored.outgoing;
+        let error = outgoing.last_error.as_deref().unwrap_or_default();
+        let (colour, error) = match outgoing.status {
+            Status::Delivered => (GREEN, ""),
+            Status::Pending => (YELLOW, error),
+            Status::Dead => (RED, error),
+        };
+        table.row([
+            Cell::styled(short, ID),
+            Cell::styled(outgoing.status.name(), colour),
+            Cell::new(variant_name(&outgoing.kind)),
+            Cell::new(&outgoing.to.channel),
+            Cell::new(&outgoing.to.peer_id),
+            Cell::new(&outgoing.body.text),
+            Cell::new(error),
+            Cell::styled(times.relative(outgoing.created_at), DIM),
+        ]);
+    }
+    table
+}
+
+async fn find_id(engine: &Engine, text: &str) -> Result<OutgoingId, Problem> {
+    let list = "list the ids with `ctx outbox list`";
+    if ulid_beginning(text).is_none() {
+        let message = "invalid delivery id: expected a ULID or its beginning";
+        return Err(Problem::wrong_use("bad_id", message).hint(list));
+    }
+    let missing = || Problem::failed("not_found", format!("there is no delivery `{text}`"));
+    engine.ids().delivery(text).await?.ok_or_else(|| missing().hint(list))
 }
 
 fn document(outgoing: &Outgoing) -> serde_json::Value {
@@ -116,7 +161,7 @@ fn document(outgoing: &Outgoing) -> serde_json::Value {
 }
 
 fn line(outgoing: &Outgoing) -> String {
-    let shown = |text: &str, max| strip_control_chars(&one_line(text, max));
+    let shown = |text: &str, max| visible_line(text, max);
     let error = outgoing.last_error.as_ref().filter(|_| outgoing.status != Status::Delivered);
     let error = error.map_or_else(String::new, |error| format!(" ({})", shown(error, 60)));
     format!(
@@ -133,7 +178,7 @@ fn line(outgoing: &Outgoing) -> String {
 fn details(outgoing: &Outgoing) -> String {
     let mut lines = vec![
         line(outgoing),
-        format!("Session: {}", strip_control_chars(&outgoing.label)),
+        format!("Session: {}", visible_text(&outgoing.label)),
         format!("Created: {}", outgoing.created_at),
         format!("Attempts: {}", outgoing.attempts),
     ];
@@ -145,9 +190,9 @@ fn details(outgoing: &Outgoing) -> String {
         None => {}
     }
     if let Some(error) = &outgoing.last_error {
-        lines.push(format!("Last error: {}", strip_control_chars(error)));
+        lines.push(format!("Last error: {}", visible_text(error)));
     }
     lines.push(String::new());
-    lines.push(strip_control_chars(&outgoing.body.text));
+    lines.push(visible_text(&outgoing.body.text));
     lines.join("\n")
 }

@@ -18,8 +18,9 @@ use super::{Context, init};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Send this text; `-` reads standard input
-    text: String,
+    /// Send this text, words joined by spaces; `-` reads standard input
+    #[arg(required = true)]
+    text: Vec<String>,
     /// Set the label of the session [default: generated]
     #[arg(long)]
     label: Option<String>,
@@ -35,7 +36,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let message = read_text(&args.text)?;
+    let message = read_text(&args.text.join(" "))?;
     check(&message, TEXT_MAX_BYTES).map_err(|why| Refusal::BadText { what: "message", why })?;
     let dir = working_dir(args.dir.as_deref().unwrap_or(Path::new(".")))?;
     init::ensure_store(context).await?;

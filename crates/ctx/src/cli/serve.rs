@@ -12,15 +12,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
+use crate::agent_hooks::spool::Spool;
 use crate::channel_setup;
 use crate::config::{Config, Server};
 use crate::http::{self, ServeOptions};
 use crate::policy_file::PolicyFile;
 use crate::problem::Problem;
 
-use super::Context;
+use super::{Context, multi_threaded_runtime};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
+/// Pause between two looks at the records of hooks.
+const SPOOL_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -34,22 +37,15 @@ pub(super) struct Args {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum LogFormat {
+pub(super) enum LogFormat {
     Text,
     Json,
 }
 
 /// Unlike the other verbs, it uses a multi-threaded runtime.
 pub(super) fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    init_logging(args.log_format)?;
-    let workers = std::thread::available_parallelism().map_or(2, usize::from).max(2);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_all()
-        .build()
-        .map_err(|e| {
-            Problem::failed("internal", format!("failed to start the async runtime: {e}"))
-        })?;
+    init_logging(args.log_format, "info")?;
+    let runtime = multi_threaded_runtime()?;
     let result = runtime.block_on(serve(context, args));
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
@@ -80,13 +76,25 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
     tokio::spawn(policies.watch(engine.clone(), shutdown.clone()));
     tokio::spawn(wait_for_signals(interrupt, terminate, draining.clone(), shutdown.clone()));
     tokio::spawn(drain(engine.clone(), config.drain()?, draining.clone(), shutdown.clone()));
+    tokio::spawn(take_in_hook_records(context.spool(), engine.clone(), shutdown.clone()));
     let roots = roots(&config.server);
-    let options =
-        ServeOptions { listen: address, roots, hosts: config.server.hosts, hooks, draining };
+    let (hosts, mcp) = (config.server.hosts, config.mcp.http);
+    let options = ServeOptions { listen: address, roots, hosts, hooks, mcp, draining };
     let served = http::serve(engine.clone(), listener, options, shutdown).await;
     tracing::info!("shutting down");
     engine.background().shutdown().await;
     served
+}
+
+/// Stores the records that hooks left in the spool because the store was not available.
+async fn take_in_hook_records(spool: Spool, engine: Engine, shutdown: CancellationToken) {
+    while shutdown.run_until_cancelled(tokio::time::sleep(SPOOL_INTERVAL)).await.is_some() {
+        if !spool.is_empty()
+            && let Err(error) = spool.take_in(&engine).await
+        {
+            tracing::warn!(%error, "failed to store the records of hooks");
+        }
+    }
 }
 
 /// An engine with providers. Creates the store if it does not exist.
@@ -197,7 +205,7 @@ fn roots(server: &Server) -> Vec<PathBuf> {
     http::working_dir::canonical_roots(home.into_iter().chain(std::env::current_dir().ok()))
 }
 
-fn signal_stream(kind: SignalKind) -> Result<Signal, Problem> {
+pub(super) fn signal_stream(kind: SignalKind) -> Result<Signal, Problem> {
     signal(kind).map_err(|e| {
         Problem::failed("internal", format!("failed to install a signal handler: {e}"))
     })
@@ -242,11 +250,12 @@ async fn drain(
     shutdown.cancel();
 }
 
-fn init_logging(format: LogFormat) -> Result<(), Problem> {
+/// Logs to standard error. `CTX_LOG` replaces the level.
+pub(super) fn init_logging(format: LogFormat, level: &str) -> Result<(), Problem> {
     let level = std::env::var("CTX_LOG")
         .ok()
         .filter(|value| !value.is_empty())
-        .unwrap_or_else(|| "info".to_owned());
+        .unwrap_or_else(|| level.to_owned());
     let filter = EnvFilter::try_new(&level)
         .map_err(|e| Problem::wrong_use("bad_config", format!("CTX_LOG: {e}")))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

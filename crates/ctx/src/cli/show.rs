@@ -1,38 +1,39 @@
 //! `ctx show ID`: show an object or a task with every id it refers to.
 
 use std::collections::BTreeSet;
+use std::io::IsTerminal;
 
-use ctx_engine::core::id::{ObjectId, TaskId};
-use ctx_engine::core::object::{Kind, Object};
+use ctx_engine::core::id::{CommitId, ObjectId, TurnId};
+use ctx_engine::core::object::{Kind, Object, ObjectError};
+use ctx_engine::core::short_id::{HASH_DIGITS, SHORT_MIN, hash_beginning, ulid_beginning};
 use ctx_engine::core::turn::Header;
-use ctx_engine::{Engine, Found};
+use ctx_engine::{CommitQuery, Engine, Found, Record};
 use serde_json::{Value, json};
 
 use crate::json::{object_json, task_json};
 use crate::problem::Problem;
 
-use super::Context;
-use super::output::{BOLD, DIM, task_lines};
-
-/// Minimum length of an abbreviated id.
-const ID_PREFIX_MIN: usize = 4;
-/// Number of candidates in the error about an ambiguous id.
-const CANDIDATES_SHOWN: usize = 8;
+use super::output::{BOLD, DIM, plural, task_lines, visible_line, visible_text};
+use super::session::transcript;
+use super::{Context, commit_text};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Show the commit, step, turn or blob with this id (a unique prefix is enough), or the task
-    /// with this full id
+    /// Show the commit, step, turn, blob or task with this id (a unique beginning is enough);
+    /// `HEAD` is the newest commit of the project
     id: String,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    if let Ok(id) = args.id.parse::<TaskId>() {
-        let task = engine.tasks().get(id).await?.ok_or_else(|| missing(&args.id))?;
-        return context.out.print(|| json!({"task": task_json::task(&task)}), || task_lines(&task));
-    }
-    let found = resolve(&engine, &args.id).await?;
+    let found = match find(&engine, &args.id).await? {
+        Record::Task(id) => {
+            let task = engine.tasks().get(id).await?.ok_or_else(|| missing(&args.id))?;
+            let document = || json!({"task": task_json::task(&task)});
+            return context.out.print(document, || task_lines(&task));
+        }
+        Record::Object(found) => found,
+    };
     let object = engine.records().object(found.id).await?.ok_or_else(|| missing(&args.id))?;
     let mut shown = object_json::object(&object);
     if object.kind == Kind::Turn {
@@ -40,36 +41,56 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     }
     let refers_to = references(&shown["content"], found.id);
     shown["refers_to"] = json!(refers_to);
-    if object.kind == Kind::Blob && !context.out.is_json() {
-        return context.out.print_raw(&object.bytes);
+    if context.out.is_json() {
+        return context.out.print(|| shown, String::new);
     }
-    context.out.print(|| shown.clone(), || lines(&shown, &object, &refers_to))
+    let mut lines = match object.kind {
+        Kind::Blob => return print_blob(context, &object),
+        Kind::Commit => {
+            let commit = object.decode().map_err(|fault| unreadable(&object, &fault))?;
+            commit_text::lines(context, &engine, CommitId(found.id), &commit).await?
+        }
+        Kind::Turn => {
+            let turn = engine.messages().turn(TurnId(found.id)).await?;
+            transcript::turn_text(context, &engine, &turn).await?
+        }
+        Kind::Step | Kind::TurnBody => object_lines(&shown, &object),
+    };
+    if !refers_to.is_empty() {
+        lines.push(String::new());
+        let refers = |id: &String| format!("{DIM}refers to {id}{DIM:#}");
+        lines.extend(refers_to.iter().map(refers));
+    }
+    context.out.print_paged(|| json!(null), || lines)
 }
 
-fn lines(shown: &Value, object: &Object, refers_to: &BTreeSet<String>) -> String {
-    let mut lines = format!(
-        "{BOLD}{} {}{BOLD:#} {DIM}{} bytes{DIM:#}\n",
+/// In a pipe a blob is written byte for byte. A terminal gets its text.
+fn print_blob(context: &Context, blob: &Object) -> Result<(), Problem> {
+    if !std::io::stdout().is_terminal() {
+        return context.out.print_raw(&blob.bytes);
+    }
+    let text = visible_text(&String::from_utf8_lossy(&blob.bytes));
+    context.out.print_paged(|| json!(null), || text.lines().map(str::to_owned).collect())
+}
+
+fn object_lines(shown: &Value, object: &Object) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{BOLD}{} {}{BOLD:#} {DIM}{}{DIM:#}",
         object.kind,
         object.id(),
-        object.bytes.len()
-    );
-    for field in ["content", "messages"] {
-        if !shown[field].is_null() {
-            lines.push_str(&format!("{:#}\n", shown[field]));
-        }
-    }
-    let refers: Vec<String> =
-        refers_to.iter().map(|id| format!("{DIM}refers to{DIM:#} {id}")).collect();
-    lines.push_str(&refers.join("\n"));
-    lines.trim_end().to_owned()
+        plural(object.bytes.len() as u64, "byte")
+    )];
+    lines.extend(format!("{:#}", shown["content"]).lines().map(visible_text));
+    lines
+}
+
+fn unreadable(object: &Object, fault: &ObjectError) -> Problem {
+    Problem::failed("damaged", format!("{} {}: {fault}", object.kind, object.id()))
 }
 
 async fn turn_messages(engine: &Engine, turn: &Object) -> Result<Value, Problem> {
-    let unreadable = |fault: ctx_engine::core::object::ObjectError| {
-        Problem::failed("damaged", format!("turn {}: {fault}", turn.id()))
-    };
-    let header: Header = turn.decode().map_err(unreadable)?;
-    let body = engine.messages().turn_messages(ctx_engine::core::id::TurnId(turn.id())).await?;
+    let header: Header = turn.decode().map_err(|fault| unreadable(turn, &fault))?;
+    let body = engine.messages().turn_messages(TurnId(turn.id())).await?;
     Ok(body.map_or(json!({"purged": true, "count": header.messages.len()}), |messages| {
         json!(messages)
     }))
@@ -94,38 +115,40 @@ fn collect_ids(value: &Value, ids: &mut BTreeSet<String>) {
     }
 }
 
-/// Finds the object whose id starts with `digits`. An ambiguous prefix is an error.
-pub(super) async fn resolve(engine: &Engine, digits: &str) -> Result<Found, Problem> {
-    let digits = digits.to_lowercase();
-    if !digits.bytes().all(|b| b.is_ascii_hexdigit())
-        || digits.len() < ID_PREFIX_MIN
-        || digits.len() > 64
-    {
-        return Err(Problem::wrong_use(
-            "bad_id",
-            format!(
-                "invalid id `{digits}`: an id has 64 hex digits; a unique prefix of at least \
-                 {ID_PREFIX_MIN} is enough"
-            ),
-        ));
+/// Finds the object that `text` refers to by its id or the beginning of its id.
+pub(super) async fn resolve(engine: &Engine, text: &str) -> Result<Found, Problem> {
+    if hash_beginning(text).is_none() {
+        return Err(invalid(text));
     }
-    let mut found = engine.records().resolve(&digits, CANDIDATES_SHOWN).await?;
-    match (found.len(), found.pop()) {
-        (_, None) => Err(missing(&digits)),
-        (1, Some(one)) => Ok(one),
-        (_, Some(last)) => {
-            let names: Vec<String> = found
-                .iter()
-                .chain([&last])
-                .map(|found| format!("{} {}", found.kind, found.id.short()))
-                .collect();
-            Err(Problem::failed(
-                "ambiguous",
-                format!("ambiguous id `{digits}`: it matches {}", names.join(", ")),
-            )
-            .hint("use more digits of the id"))
-        }
+    engine.ids().object(text).await?.ok_or_else(|| missing(text))
+}
+
+async fn find(engine: &Engine, text: &str) -> Result<Record, Problem> {
+    if text == "HEAD" {
+        let project = Some(engine.project().to_owned());
+        let query = CommitQuery { project, limit: 1, ..CommitQuery::default() };
+        let newest = engine.records().commits(&query).await?.pop();
+        let (id, _) = newest.ok_or_else(|| {
+            Problem::failed("not_found", "there is no HEAD: the project has no commits yet")
+                .hint("seal a task with `ctx stage seal`")
+        })?;
+        return Ok(Record::Object(Found { id: id.0, kind: Kind::Commit }));
     }
+    if hash_beginning(text).is_none() && ulid_beginning(text).is_none() {
+        return Err(invalid(text));
+    }
+    engine.ids().record(text).await?.ok_or_else(|| missing(text))
+}
+
+fn invalid(text: &str) -> Problem {
+    Problem::wrong_use(
+        "bad_id",
+        format!(
+            "invalid id `{}`: an id has {HASH_DIGITS} hex digits, or 26 characters if it is a \
+             task; the first ones are enough, at least {SHORT_MIN}",
+            visible_line(text, 80)
+        ),
+    )
 }
 
 fn missing(name: &str) -> Problem {

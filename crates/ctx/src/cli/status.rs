@@ -1,18 +1,23 @@
-//! `ctx status`: show the project, its open task and its sessions.
+//! `ctx status`: show the project, its open tasks and all sessions of the directory.
 
-use ctx_engine::CommitQuery;
-use ctx_engine::core::text_limits::one_line;
+use ctx_engine::core::commit::Commit;
+use ctx_engine::core::id::CommitId;
+use ctx_engine::{CommitQuery, Engine, Info, PAGE_MAX, Status};
 use serde_json::{Value, json};
 
 use crate::json;
 use crate::json::{commit_json, task_json};
 use crate::problem::Problem;
 
-use super::output::{BOLD, DIM, commit_line, task_lines};
+use super::output::{
+    BOLD, DIM, commit_line, more_line, state_line, task_lines, visible_line, visible_text,
+};
+use super::session::{list, sessions_here};
 use super::stage::idle_line;
 use super::{Context, session_status};
 
-const SESSIONS_SHOWN: usize = 10;
+/// Sessions that the table shows.
+const SESSIONS_SHOWN: usize = 20;
 
 #[derive(clap::Args)]
 pub(super) struct Args {}
@@ -29,56 +34,98 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         .await?
         .pop();
     let store = context.store_name(&context.config()?)?;
-    let sessions = engine.sessions().newest(SESSIONS_SHOWN).await?;
+    let sessions = sessions_here(context, &engine, PAGE_MAX).await?;
     // A selected session that does not exist is not an error here: the output lists those that do.
     let status = session_status(context, &engine).await?.unwrap_or_default();
-    let (task, prompt) = (status.task.as_ref(), status.prompt.as_ref());
-    let document = || {
-        let session = |s: &ctx_engine::core::session::Session| -> Value {
-            json!({
-                "id": s.id,
-                "label": s.label,
-                "status": s.status,
-                "state": s.state,
-                "turn_count": s.turn_count,
-                "last_activity_at": json::time(s.last_activity_at),
-            })
-        };
+    // A store that cannot be written has no index to be behind.
+    let lag = engine.records().search_lag().await.unwrap_or(0);
+    if context.out.is_json() {
+        let mut document = document(context, &engine, &store, head.as_ref(), &status, &sessions);
+        document["search"] = json!({"lag": lag});
+        return context.out.print(|| document, String::new);
+    }
+    let mut lines = vec![
+        format!("{BOLD}{}{BOLD:#} {DIM}{store}{DIM:#}", visible_line(engine.project(), 80)),
+        String::new(),
+    ];
+    match &status.task {
+        Some(task) => {
+            lines.push(task_lines(task));
+            lines.push(idle_line(&status));
+        }
+        None => lines.push("No task is open. Start one with `ctx stage start TASK`.".to_owned()),
+    }
+    if let Some(prompt) = &status.prompt {
+        lines.extend([String::new(), visible_text(&prompt.text)]);
+    }
+    let others: Vec<Info> = sessions
+        .into_iter()
+        .filter(|info| info.session.turn_count > 0 || info.session.label != context.session)
+        .collect();
+    lines.extend(task_section(&others, context));
+    lines.push(String::new());
+    lines.push(head.as_ref().map_or_else(
+        || "No commits yet.".to_owned(),
+        |(id, commit)| format!("HEAD {}", commit_line(*id, commit)),
+    ));
+    if !others.is_empty() {
+        let shown = &others[..others.len().min(SESSIONS_SHOWN)];
+        lines.push(String::new());
+        lines.extend(list::sessions(context, &engine, shown).await?.1);
+        let more = (others.len() - shown.len()) as u64;
+        if more > 0 {
+            lines.push(more_line(more, "session", "list them with `ctx session list`"));
+        }
+    }
+    if lag > 0 {
+        lines.push(format!("{DIM}search: {lag} rows are not indexed yet{DIM:#}"));
+    }
+    context.out.print_paged(|| json!(null), || lines)
+}
+
+/// The open tasks of the other sessions.
+fn task_section(others: &[Info], context: &Context) -> Vec<String> {
+    let mut lines = Vec::new();
+    for info in others.iter().filter(|info| info.session.label != context.session) {
+        let Some(task) = info.task.as_ref().filter(|task| task.commit.is_none()) else { continue };
+        let label = visible_line(&info.session.label, 60);
+        let description = visible_line(&task.description, 100);
+        lines.push(String::new());
+        lines.push(format!("{BOLD}{description}{BOLD:#} {DIM}in {label}{DIM:#}"));
+        lines.push(state_line(&task.state));
+    }
+    lines
+}
+
+fn document(
+    context: &Context,
+    engine: &Engine,
+    store: &str,
+    head: Option<&(CommitId, Commit)>,
+    status: &Status,
+    sessions: &[Info],
+) -> Value {
+    let session = |info: &Info| -> Value {
+        let row = &info.session;
         json!({
-            "data": context.data,
-            "store": store,
-            "project": engine.project(),
-            "head": head.as_ref().map(|(id, commit)| commit_json::commit(*id, commit)),
-            "task": task.map(task_json::task),
-            "pending_prompt": prompt.map(task_json::prompt),
-            "sessions": sessions.iter().map(session).collect::<Vec<_>>(),
+            "id": row.id,
+            "label": row.label,
+            "title": row.title,
+            "status": row.status,
+            "state": row.state,
+            "turn_count": row.turn_count,
+            "task": info.task.as_ref().map(task_json::task),
+            "pending_prompt": info.prompt.as_ref().map(task_json::prompt),
+            "last_activity_at": json::time(row.last_activity_at),
         })
     };
-    let lines = || {
-        let mut lines = format!("{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}\n\n", engine.project(), store);
-        match task {
-            Some(task) => {
-                lines.push_str(&format!("{}\n{}\n", task_lines(task), idle_line(&status)));
-            }
-            None => lines.push_str("No task is open. Start one with `ctx stage start TASK`.\n"),
-        }
-        if let Some(prompt) = prompt {
-            lines.push_str(&format!("\n{}\n", prompt.text));
-        }
-        lines.push('\n');
-        lines.push_str(&head.as_ref().map_or_else(
-            || "No commits yet.".to_owned(),
-            |(id, commit)| format!("HEAD {}", commit_line(*id, commit)),
-        ));
-        let others = sessions.iter().filter(|session| session.label != context.session);
-        for session in others {
-            lines.push_str(&format!(
-                "\n{DIM}session {} · {} turns{DIM:#}",
-                one_line(&session.label, 60),
-                session.turn_count
-            ));
-        }
-        lines
-    };
-    context.out.print(document, lines)
+    json!({
+        "data": context.data,
+        "store": store,
+        "project": engine.project(),
+        "head": head.map(|(id, commit)| commit_json::commit(*id, commit)),
+        "task": status.task.as_ref().map(task_json::task),
+        "pending_prompt": status.prompt.as_ref().map(task_json::prompt),
+        "sessions": sessions.iter().map(session).collect::<Vec<_>>(),
+    })
 }

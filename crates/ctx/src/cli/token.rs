@@ -1,16 +1,15 @@
 //! `ctx token …`: create, list and revoke API tokens.
 
 use clap::Subcommand;
-use ctx_engine::core::id::TokenId;
-use ctx_engine::core::text_limits::one_line;
+use ctx_engine::UlidKind;
 use ctx_engine::core::token::{Scope, Token};
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
 
 use super::Context;
-use super::output::{BOLD, DIM};
-use super::session::transcript::strip_control_chars;
+use super::output::{BOLD, DIM, ID, visible_line};
+use super::table::{Cell, Column, Table};
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
@@ -81,22 +80,44 @@ async fn create(context: &Context, args: CreateArgs) -> Result<(), Problem> {
 }
 
 async fn list(context: &Context) -> Result<(), Problem> {
-    let tokens = context.engine()?.tokens().list().await?;
-    context.out.print(
+    let engine = context.engine()?;
+    let tokens = engine.tokens().list().await?;
+    let ids = tokens.iter().map(|token| token.id.0).collect();
+    let short = engine.ids().short(UlidKind::Token, ids).await?;
+    let times = context.out.times(engine.now());
+    context.out.print_paged(
         || json!({"tokens": tokens.iter().map(token_json).collect::<Vec<_>>()}),
-        || match tokens.as_slice() {
-            [] => "No tokens. Create one with `ctx token create --scope read`.".to_owned(),
-            tokens => tokens.iter().map(token_line).collect::<Vec<_>>().join("\n"),
+        || {
+            if tokens.is_empty() {
+                let none = "No tokens. Create one with `ctx token create --scope read`.";
+                return vec![none.to_owned()];
+            }
+            let mut table = Table::new([
+                Column::new("ID"),
+                Column::new("SCOPE"),
+                Column::text("NAME"),
+                Column::new("CREATED"),
+            ]);
+            for (token, short) in tokens.iter().zip(&short) {
+                table.row([
+                    Cell::styled(short, ID),
+                    Cell::new(token.scope.name()),
+                    Cell::new(token.name.as_deref().unwrap_or_default()),
+                    Cell::styled(times.relative(token.created_at), DIM),
+                ]);
+            }
+            table.lines(context.out.width())
         },
     )
 }
 
 async fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Problem> {
-    let id: TokenId = args.id.parse().map_err(|_| {
+    let engine = context.engine()?;
+    let id = engine.ids().token(&args.id).await?.ok_or_else(|| {
         // The argument is not repeated: it may be the secret token instead of its id.
         Problem::wrong_use("bad_id", "invalid token id").hint("list the ids with `ctx token list`")
     })?;
-    let token = context.engine()?.tokens().revoke(id).await?;
+    let token = engine.tokens().revoke(id).await?;
     context.out.print(|| token_json(&token), || format!("Revoked {}", token_line(&token)))
 }
 
@@ -111,10 +132,8 @@ fn token_json(token: &Token) -> Value {
 
 fn token_line(token: &Token) -> String {
     let at = token.created_at.to_string();
-    let name = token
-        .name
-        .as_ref()
-        .map_or_else(String::new, |name| format!(" {}", strip_control_chars(&one_line(name, 60))));
+    let name =
+        token.name.as_ref().map_or_else(String::new, |name| format!(" {}", visible_line(name, 60)));
     format!(
         "{} {BOLD}{:5}{BOLD:#} {DIM}{}{DIM:#}{name}",
         token.id,

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::header::{ORIGIN, USER_AGENT};
 use axum::http::{HeaderMap, StatusCode};
-use ctx_engine::core::id::SuspensionId;
 use ctx_engine::core::prompt::Choice;
 use ctx_engine::core::run::Run;
 use ctx_engine::core::suspension::{Answer, CallResult};
@@ -49,7 +48,7 @@ async fn started(
 /// Answer the pending prompt
 #[utoipa::path(
     post, path = "/api/sessions/{id}/answer", tag = "tasks", request_body = AnswerBody,
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 202, body = Started),
         (status = 409, body = ProblemDetails, content_type = "application/problem+json"),
@@ -99,7 +98,7 @@ pub(super) struct ResumeBody {
 /// The open turn continues in a new run.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/resume", tag = "tasks", request_body = ResumeBody,
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 202, body = Started),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -116,8 +115,9 @@ pub(super) async fn resume(
     // An unknown session is reported before an unknown suspension.
     state.engine.sessions().get(&id).await?;
     let unknown =
-        |_| Error::new(StatusCode::NOT_FOUND, "no_suspension", "there is no such suspension");
-    let suspension: SuspensionId = body.suspension_id.parse().map_err(unknown)?;
+        || Error::new(StatusCode::NOT_FOUND, "no_suspension", "there is no such suspension");
+    let suspension = state.engine.ids().suspension(&id, &body.suspension_id).await?;
+    let suspension = suspension.ok_or_else(unknown)?;
     let result = |result: ResultBody| CallResult {
         tool_call_id: result.tool_call_id,
         content: result.content,

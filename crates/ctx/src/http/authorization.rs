@@ -7,17 +7,22 @@ use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
+use ctx_engine::core::id::ObjectId;
 use ctx_engine::core::token::Scope;
 use futures_util::StreamExt;
 
 use super::hooks::HOOK_ROUTE;
+use super::mcp::MCP_ROUTE;
+use super::openai::is_openai;
 use super::problem_details::Error;
 use super::{ServeOptions, Shared};
 
 /// Path prefixes that need a token. The web page and the health probes do not.
-const PROTECTED: [&str; 3] = ["/api", "/metrics", "/mcp"];
+const PROTECTED: [&str; 4] = ["/api", "/metrics", "/mcp", "/v1"];
 /// A DELETE on this route needs the scope `admin`: it cannot be undone.
 const SESSION_ROUTE: &str = "/api/sessions/{id}";
+/// A conversation of the OpenAI-compatible API is a session.
+const CONVERSATION_ROUTE: &str = "/v1/conversations/{id}";
 /// Prefixes of routes on which every change needs the scope `admin`: it decides who a sender is and
 /// which session receives the messages. The token of an adapter must not do that.
 const IDENTITY_ROUTES: [&str; 2] = ["/api/entities", "/api/aliases"];
@@ -34,8 +39,24 @@ pub(super) struct RequestHead<'a> {
     pub(super) headers: &'a HeaderMap,
 }
 
-/// The token of an authorized request, if it has one.
-pub(super) struct Authorized(Option<String>);
+/// An authorized request.
+pub(super) struct Authorized {
+    /// Its token, if it has one.
+    token: Option<String>,
+    pub(super) caller: Caller,
+    /// What it may do.
+    pub(super) scope: Scope,
+}
+
+/// Who sends a request: requests with the same token have the same caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Caller(pub(super) String);
+
+impl Authorized {
+    fn without_token() -> Self {
+        Self { token: None, caller: Caller("local".to_owned()), scope: Scope::Admin }
+    }
+}
 
 impl ServeOptions {
     /// Whether other machines can reach the server.
@@ -53,17 +74,23 @@ pub(super) async fn authorize(
     // A request to a hook has the hook's own secret instead of a token.
     let is_hook = request.route == HOOK_ROUTE && request.method == Method::POST;
     if is_hook || (!is_protected(request.route) && !is_protected(request.path)) {
-        return Ok(Authorized(None));
+        return Ok(Authorized::without_token());
     }
     let Some(sent) = bearer_token(request.headers)? else {
         return if state.options.needs_tokens() {
             Err(unauthorized("the request has no token"))
         } else {
-            Ok(Authorized(None))
+            Ok(Authorized::without_token())
         };
     };
     let found =
         if sent.len() <= TOKEN_MAX_BYTES { state.engine.tokens().find(sent).await? } else { None };
+    // OpenAI's clients always send a key. On loopback every key is accepted there.
+    if found.is_none() && is_openai(request.path) && !state.options.needs_tokens() {
+        let digest = ObjectId::of(&[b"key", sent.as_bytes()]);
+        let caller = Caller(format!("key {digest}"));
+        return Ok(Authorized { caller, ..Authorized::without_token() });
+    }
     let token = found.ok_or_else(|| unauthorized("the token is unknown or was revoked"))?;
     let needed = needed_scope(request.method, request.route);
     if !token.scope.permits(needed) {
@@ -75,7 +102,8 @@ pub(super) async fn authorize(
         return Err(Error::new(StatusCode::FORBIDDEN, "forbidden_scope", detail)
             .hint(format!("create a token with `ctx token create --scope {}`", needed.name())));
     }
-    Ok(Authorized(Some(sent.to_owned())))
+    let caller = Caller(format!("token {}", token.id));
+    Ok(Authorized { token: Some(sent.to_owned()), caller, scope: token.scope })
 }
 
 impl Authorized {
@@ -85,7 +113,7 @@ impl Authorized {
             .headers()
             .get(CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-        let Some(token) = self.0.filter(|_| is_stream) else { return response };
+        let Some(token) = self.token.filter(|_| is_stream) else { return response };
         let engine = state.engine.clone();
         let (parts, body) = response.into_parts();
         let mut events = body.into_data_stream();
@@ -132,7 +160,9 @@ pub(super) fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Error> {
 fn needed_scope(method: &Method, route: &str) -> Scope {
     match *method {
         Method::GET | Method::HEAD | Method::OPTIONS => Scope::Read,
-        Method::DELETE if route == SESSION_ROUTE => Scope::Admin,
+        // Each tool has its own scope.
+        _ if route == MCP_ROUTE => Scope::Read,
+        Method::DELETE if [SESSION_ROUTE, CONVERSATION_ROUTE].contains(&route) => Scope::Admin,
         _ if IDENTITY_ROUTES.iter().any(|prefix| route.starts_with(prefix)) => Scope::Admin,
         _ => Scope::Write,
     }
@@ -155,6 +185,7 @@ mod tests {
             ("/api/sessions", true),
             ("/metrics", true),
             ("/mcp", true),
+            ("/v1/models", true),
             ("/", false),
             ("/healthz", false),
         ];
@@ -175,7 +206,11 @@ mod tests {
             (Method::POST, "/api/sessions", Scope::Write),
             (Method::DELETE, "/api/sessions/{id}/inbox/{item}", Scope::Write),
             (Method::DELETE, SESSION_ROUTE, Scope::Admin),
+            (Method::POST, "/v1/responses", Scope::Write),
+            (Method::GET, "/v1/models", Scope::Read),
+            (Method::DELETE, CONVERSATION_ROUTE, Scope::Admin),
             (Method::POST, "/api/inbound", Scope::Write),
+            (Method::POST, MCP_ROUTE, Scope::Read),
             (Method::GET, "/api/entities/{id}", Scope::Read),
             (Method::POST, "/api/entities/{id}/identities", Scope::Admin),
             (Method::POST, "/api/entities/merge", Scope::Admin),

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use axum::response::{IntoResponse, Response};
-use ctx_engine::core::id::ObjectId;
 use ctx_engine::core::image::Format;
 use ctx_engine::core::object::Kind;
 
@@ -28,7 +27,7 @@ pub(super) async fn read(
     Path(hash): Path<String>,
 ) -> HttpResult<Response> {
     let missing = || Error::not_found("blob", &hash);
-    let id: ObjectId = hash.parse().map_err(|_| missing())?;
+    let id = state.engine.ids().blob(&hash).await?.ok_or_else(missing)?.0;
     let object = state
         .engine
         .records()

@@ -22,7 +22,7 @@ pub(super) const BUNDLE_MEDIA_TYPE: &str = "application/vnd.ctx.bundle";
 /// The bundle contains the session and every object it references. Import accepts the same bytes.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/export", tag = "sessions",
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 200, content_type = "application/vnd.ctx.bundle", body = Vec<u8>),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),

@@ -89,7 +89,8 @@ pub(super) async fn read(
     State(state): State<Shared>,
     Path(commit): Path<String>,
 ) -> HttpResult<Json<Value>> {
-    let id = commit.parse().map_err(|_| Error::not_found("commit", &commit))?;
+    let id = state.engine.ids().commit(&commit).await?;
+    let id = id.ok_or_else(|| Error::not_found("commit", &commit))?;
     Ok(Json(find(&state, id).await?))
 }
 

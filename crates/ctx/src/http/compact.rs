@@ -25,7 +25,7 @@ pub(super) struct CompactBody {
 /// starts after it.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/compact", tag = "sessions", request_body = CompactBody,
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 202, body = Accepted),
         (status = 409, body = ProblemDetails, content_type = "application/problem+json"),

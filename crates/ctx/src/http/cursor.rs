@@ -4,7 +4,7 @@
 use axum::http::StatusCode;
 use ctx_engine::core::id::{ObjectId, SessionId, TurnId};
 use ctx_engine::core::time::Timestamp;
-use ctx_engine::{Order, Place, SearchPlace};
+use ctx_engine::{Order, Place};
 
 use super::problem_details::{Error, HttpResult};
 
@@ -49,25 +49,6 @@ pub(super) fn of_row(mark: char, row: i64) -> String {
 
 pub(super) fn to_row(mark: char, cursor: &str) -> HttpResult<i64> {
     Ok(i64::from_be_bytes(unhex(mark, cursor)?))
-}
-
-/// A position in search results.
-pub(super) fn of_search(place: SearchPlace) -> String {
-    hex('f', &[place.turns, place.steps, place.commits].map(i64::to_be_bytes).concat())
-}
-
-pub(super) fn to_search(cursor: &str) -> HttpResult<SearchPlace> {
-    let bytes: [u8; 24] = unhex('f', cursor)?;
-    let row = |n: usize| {
-        bytes
-            .chunks_exact(8)
-            .nth(n)
-            .and_then(|row| row.try_into().ok())
-            .map(i64::from_be_bytes)
-            .ok_or_else(invalid)
-    };
-    // Rows are numbered from 1; a smaller bound is equivalent to 1.
-    Ok(SearchPlace { turns: row(0)?.max(1), steps: row(1)?.max(1), commits: row(2)?.max(1) })
 }
 
 /// The id of a turn or a commit.
@@ -126,8 +107,6 @@ mod tests {
         assert_eq!(to_place(Order::Asc, &cursor).expect("a place"), place);
         let session = (Timestamp(5), SessionId(ulid::Ulid(9)));
         assert_eq!(to_session(&of_session(session.0, session.1)).expect("a session"), session);
-        let search = SearchPlace { turns: 5, steps: i64::MAX, commits: 1 };
-        assert_eq!(to_search(&of_search(search)).expect("a place"), search);
         assert_eq!(to_row('h', &of_row('h', 77)).expect("a row"), 77);
         for wrong in ["", "a", "zz", "aéé", &cursor[1..], &format!("{cursor}0")] {
             assert!(to_place(Order::Asc, wrong).is_err(), "{wrong}");

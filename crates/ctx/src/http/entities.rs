@@ -157,7 +157,7 @@ pub(super) async fn list(
 /// Read an entity with its identities
 #[utoipa::path(
     get, path = "/api/entities/{id}", tag = "channels",
-    params(("id" = String, Path, description = "Id or name")),
+    params(("id" = String, Path, description = "Id, short id or name")),
     responses(
         (status = 200, body = Entity),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -175,7 +175,7 @@ pub(super) async fn read(
 /// Change an entity
 #[utoipa::path(
     patch, path = "/api/entities/{id}", tag = "channels", request_body = EntityPatchBody,
-    params(("id" = String, Path, description = "Id or name")),
+    params(("id" = String, Path, description = "Id, short id or name")),
     responses(
         (status = 200, body = Entity),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -204,7 +204,7 @@ pub(super) async fn update(
 /// List the identities of an entity, oldest first
 #[utoipa::path(
     get, path = "/api/entities/{id}/identities", tag = "channels",
-    params(("id" = String, Path, description = "Id or name")),
+    params(("id" = String, Path, description = "Id, short id or name")),
     responses(
         (status = 200, body = Identities),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -223,7 +223,7 @@ pub(super) async fn identities(
 /// Link an address on a channel to an entity
 #[utoipa::path(
     post, path = "/api/entities/{id}/identities", tag = "channels", request_body = IdentityBody,
-    params(("id" = String, Path, description = "Id or name")),
+    params(("id" = String, Path, description = "Id, short id or name")),
     responses(
         (status = 201, body = Identity),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -247,7 +247,7 @@ pub(super) async fn link(
 /// Remove the link of an address to an entity
 #[utoipa::path(
     delete, path = "/api/entities/{id}/identities", tag = "channels",
-    params(("id" = String, Path, description = "Id or name"), AddressQuery),
+    params(("id" = String, Path, description = "Id, short id or name"), AddressQuery),
     responses(
         (status = 204),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -269,7 +269,7 @@ pub(super) async fn unlink(
 /// List the sessions with direct messages of an entity, those with the newest activity first
 #[utoipa::path(
     get, path = "/api/entities/{id}/sessions", tag = "channels",
-    params(("id" = String, Path, description = "Id or name")),
+    params(("id" = String, Path, description = "Id, short id or name")),
     responses(
         (status = 200, body = EntitySessions),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),

@@ -25,14 +25,17 @@ use super::extractors::{Path, Query};
 use super::problem_details::{Error, HttpResult, ProblemDetails};
 
 /// A comment is sent after this time without an event, to keep the connection open.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 /// An id in the global feed is a feed row and, in this many low bits, the index of the event in it.
 const INDEX_BITS: u32 = 12;
 /// Size from which on the events that are ready are sent in a further frame.
 const FRAME_MAX_BYTES: usize = 64 << 10;
 /// The first bytes of every stream.
-const GREETING: Bytes = Bytes::from_static(b": ctx\n\n");
-const PING: Bytes = Bytes::from_static(b": ping\n\n");
+pub(super) const GREETING: Bytes = Bytes::from_static(b": ctx\n\n");
+pub(super) const PING: Bytes = Bytes::from_static(b": ping\n\n");
+/// Makes a proxy pass each event on at once.
+pub(super) const NO_BUFFERING: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
 
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -51,7 +54,7 @@ pub(super) struct EventsQuery {
 #[utoipa::path(
     get, path = "/api/sessions/{id}/events", tag = "events",
     params(
-        ("id" = String, Path, description = "Id, label or alias"),
+        ("id" = String, Path, description = "Id, short id, label or alias"),
         EventsQuery,
         ("Last-Event-ID" = Option<u64>, Header, description = "Same as `after`; takes precedence"),
     ),
@@ -253,7 +256,7 @@ fn last_seen(headers: &HeaderMap, query: &EventsQuery) -> HttpResult<Option<u64>
         .map_err(|_| Error::invalid("invalid_header", "the header Last-Event-ID is not a number"))
 }
 
-fn client_permit(state: &Shared) -> HttpResult<OwnedSemaphorePermit> {
+pub(super) fn client_permit(state: &Shared) -> HttpResult<OwnedSemaphorePermit> {
     state.event_clients.clone().try_acquire_owned().map_err(|_| {
         Error::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -264,7 +267,7 @@ fn client_permit(state: &Shared) -> HttpResult<OwnedSemaphorePermit> {
     })
 }
 
-fn is_last(event: &FeedEvent) -> bool {
+pub(super) fn is_last(event: &FeedEvent) -> bool {
     matches!(event.event, decide::Event::SessionDeleted { .. })
 }
 
@@ -277,13 +280,18 @@ fn item_bytes(session: SessionId, item: &FeedItem) -> Bytes {
 }
 
 fn event_bytes(event: &FeedEvent, id: u64) -> Bytes {
+    format!("event: {}\nid: {id}\ndata: {}\n\n", event.event.name(), event_json(event)).into()
+}
+
+/// An event as clients receive it.
+pub(super) fn event_json(event: &FeedEvent) -> Value {
     let mut data = json!({"seq": event.seq, "session": event.session, "at": event.at.to_string()});
     if let Value::Object(fields) = event.event.json() {
         for (key, value) in fields {
             data[key] = value;
         }
     }
-    format!("event: {}\nid: {id}\ndata: {data}\n\n", event.event.name()).into()
+    data
 }
 
 /// The data of a text delta, as [`TextDelta::json`] and with the session.
@@ -311,13 +319,13 @@ fn delta_bytes(session: SessionId, words: &TextDelta) -> Bytes {
     format!("event: {}\ndata: {data}\n\n", words.name()).into()
 }
 
-fn sse_response(
+pub(super) fn sse_response(
     stream: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
 ) -> Response {
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
+        NO_BUFFERING,
     ];
     (headers, Body::from_stream(stream)).into_response()
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::bundles::BUNDLE_MEDIA_TYPE;
 use super::problem_details::Error;
 
-const BODY_MAX_BYTES: usize = 8 << 20;
+pub(super) const BODY_MAX_BYTES: usize = 8 << 20;
 /// How much of a too large body is read and discarded. A client that is still sending would not
 /// read the error response.
 const DRAIN_MAX_BYTES: usize = 64 << 20;
@@ -147,7 +147,7 @@ pub(super) async fn bytes(body: Body, max_bytes: usize) -> Result<Vec<u8>, Error
     read_with_timeout(BODY_TIMEOUT, body, max_bytes).await
 }
 
-async fn body(body: Body) -> Result<Vec<u8>, Error> {
+pub(super) async fn body(body: Body) -> Result<Vec<u8>, Error> {
     read_with_timeout(BODY_TIMEOUT, body, BODY_MAX_BYTES).await
 }
 

@@ -29,7 +29,7 @@ async fn items(state: &Shared, id: &str) -> HttpResult<Vec<InboxItem>> {
 /// Includes messages that were dropped because the inbox was full.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/inbox", tag = "inbox",
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 200, body = Inbox),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -67,7 +67,7 @@ fn whole_number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<usiz
 #[utoipa::path(
     patch, path = "/api/sessions/{id}/inbox/{item}", tag = "inbox", request_body = ItemBody,
     params(
-        ("id" = String, Path, description = "Id, label or alias"),
+        ("id" = String, Path, description = "Id, short id, label or alias"),
         ("item" = String, Path, description = "The message's id"),
     ),
     responses(
@@ -81,7 +81,7 @@ pub(super) async fn update(
     Path((id, item)): Path<(String, String)>,
     Json(body): Json<ItemBody>,
 ) -> HttpResult<Json<InboxItem>> {
-    let item = item_id(&item)?;
+    let item = item_id(&state, &id, &item).await?;
     match (body.text, body.position) {
         (Some(text), None) => state.engine.messages().edit(&id, item, &text).await?,
         (None, Some(position)) if position > 0 => {
@@ -108,7 +108,7 @@ pub(super) async fn update(
 #[utoipa::path(
     delete, path = "/api/sessions/{id}/inbox/{item}", tag = "inbox",
     params(
-        ("id" = String, Path, description = "Id, label or alias"),
+        ("id" = String, Path, description = "Id, short id, label or alias"),
         ("item" = String, Path, description = "The message's id"),
     ),
     responses(
@@ -121,12 +121,13 @@ pub(super) async fn withdraw(
     State(state): State<Shared>,
     Path((id, item)): Path<(String, String)>,
 ) -> HttpResult<StatusCode> {
-    state.engine.messages().withdraw(&id, item_id(&item)?).await?;
+    let item = item_id(&state, &id, &item).await?;
+    state.engine.messages().withdraw(&id, item).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn item_id(text: &str) -> HttpResult<MessageId> {
-    text.parse().map_err(|_| no_item())
+async fn item_id(state: &Shared, session: &str, text: &str) -> HttpResult<MessageId> {
+    state.engine.ids().inbox_item(session, text).await?.ok_or_else(no_item)
 }
 
 fn no_item() -> Error {

@@ -83,7 +83,7 @@ fn bad_image(at: usize, why: &str) -> Error {
     Error::invalid("bad_image", format!("invalid image in `content[{at}]`: {why}"))
 }
 
-fn decode_image(media_type: &str, data: &str) -> Result<(Format, Vec<u8>), String> {
+pub(super) fn decode_image(media_type: &str, data: &str) -> Result<(Format, Vec<u8>), String> {
     // A too large image is rejected before it is decoded.
     if data.len() / 4 * 3 > IMAGE_MAX_BYTES + 3 {
         return Err(image::BadImage::TooLarge { bytes: data.len() / 4 * 3 }.to_string());

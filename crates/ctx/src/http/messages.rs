@@ -102,7 +102,7 @@ impl FirstMessage {
 #[utoipa::path(
     post, path = "/api/sessions/{id}/messages", tag = "messages", request_body = MessageBody,
     params(
-        ("id" = String, Path, description = "Id, label or alias"),
+        ("id" = String, Path, description = "Id, short id, label or alias"),
         (
             "Prefer" = Option<String>, Header,
             description = "`wait=N`: respond when the run has ended or suspended, or after N s"
@@ -190,7 +190,7 @@ pub(super) struct Messages {
 /// Returns the history of the current head. A cursor stays valid while the head moves.
 #[utoipa::path(
     get, path = "/api/sessions/{id}/messages", tag = "messages",
-    params(("id" = String, Path, description = "Id, label or alias"), MessagesQuery),
+    params(("id" = String, Path, description = "Id, short id, label or alias"), MessagesQuery),
     responses(
         (status = 200, body = Messages),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),

@@ -38,6 +38,7 @@ pub(super) struct Metrics {
     turns: Gauge<i64, AtomicI64>,
     commits: Gauge<i64, AtomicI64>,
     bytes: Gauge<i64, AtomicI64>,
+    search_lag: Gauge<i64, AtomicI64>,
 }
 
 impl Metrics {
@@ -54,8 +55,11 @@ impl Metrics {
             turns: Gauge::default(),
             commits: Gauge::default(),
             bytes: Gauge::default(),
+            search_lag: Gauge::default(),
         };
         let registry = &mut metrics.registry;
+        let lag = "Rows that the search index has not read yet";
+        registry.register("search_lag_rows", lag, metrics.search_lag.clone());
         registry.register("http_requests", "Requests with a response", metrics.requests.clone());
         registry.register(
             "http_request_seconds",
@@ -128,6 +132,7 @@ pub(super) async fn metrics(State(state): State<Shared>) -> HttpResult<impl Into
     metrics.sessions.set(count(health.sessions));
     metrics.turns.set(count(health.turns));
     metrics.commits.set(count(health.commits));
+    metrics.search_lag.set(count(health.unindexed));
     metrics.bytes.set(count(health.bytes.values().sum()));
     let mut text = String::new();
     encode(&mut text, &metrics.registry).map_err(|e| {

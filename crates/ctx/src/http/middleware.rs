@@ -16,21 +16,31 @@ use futures_util::FutureExt;
 use tracing::Instrument;
 use ulid::Ulid;
 
+use crate::mcp::RequestScope;
+
 use super::authorization::{self, RequestHead};
+use super::mcp::MCP_ROUTE;
+use super::openai;
 use super::problem_details::{Error, PROBLEM_JSON};
 use super::{ServeOptions, Shared};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Pages of other origins cannot embed a response.
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 /// A longer `x-request-id` of a client is replaced.
 const REQUEST_ID_MAX_BYTES: usize = 128;
 
-pub(super) async fn handle(State(state): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn handle(
+    State(state): State<Shared>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers());
     let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
     let route =
         request.extensions().get::<MatchedPath>().map_or("none", |route| route.as_str()).to_owned();
-    let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default(), method, path);
+    let span = tracing::debug_span!("request", id = id.to_str().unwrap_or_default(), method, path);
     let handled = async {
         let checked = check_host_and_origin(&request, &state.options)
             .and_then(|()| check_draining(&path, &state.options));
@@ -44,18 +54,20 @@ pub(super) async fn handle(State(state): State<Shared>, request: Request, next: 
                 };
                 match authorization::authorize(&state, head).await {
                     Ok(authorized) => {
+                        request.extensions_mut().insert(authorized.caller.clone());
+                        request.extensions_mut().insert(RequestScope(authorized.scope));
                         let response = catch_panic(next, request).await;
                         authorized.end_stream_on_revocation(&state, response)
                     }
-                    Err(error) => error.into_response(),
+                    Err(error) => error_response(error, &path),
                 }
             }
-            Err(error) => error.into_response(),
+            Err(error) => error_response(error, &path),
         };
         let response = with_problem_details(response, &method, &path);
         let (status, elapsed) = (response.status(), began.elapsed());
         state.metrics.record_request(&method, &route, status, elapsed);
-        tracing::info!(
+        tracing::debug!(
             status = status.as_u16(),
             ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             "request finished"
@@ -65,6 +77,7 @@ pub(super) async fn handle(State(state): State<Shared>, request: Request, next: 
     let mut response = handled.instrument(span).await;
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response.headers_mut().insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     response
 }
 
@@ -94,15 +107,29 @@ async fn catch_panic(next: Next, request: Request) -> Response {
         .unwrap_or_else(|panic| internal(panic).into_response())
 }
 
+/// An error in the form of the API that the path belongs to.
+fn error_response(error: Error, path: &str) -> Response {
+    if openai::is_openai(path) {
+        openai::ApiError::from(error).into_response()
+    } else {
+        error.into_response()
+    }
+}
+
 /// Adds problem details to error responses of the router, which have none.
 fn with_problem_details(response: Response, method: &str, path: &str) -> Response {
     let status = response.status();
     let is_problem = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == PROBLEM_JSON);
-    if is_problem || !(status.is_client_error() || status.is_server_error()) {
+    // Errors of MCP are JSON-RPC documents.
+    let is_json_rpc = path == MCP_ROUTE
+        && response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    let is_complete =
+        is_problem || is_json_rpc || response.extensions().get::<openai::Complete>().is_some();
+    if is_complete || !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
     let allow = response.headers().get(ALLOW).cloned();
-    let mut response = Error::of_status(status, method, path).into_response();
+    let mut response = error_response(Error::of_status(status, method, path), path);
     if let Some(allow) = allow {
         response.headers_mut().insert(ALLOW, allow);
     }
@@ -217,6 +244,7 @@ mod tests {
             roots: Vec::new(),
             hosts: vec!["ctx.example".to_owned()],
             hooks: BTreeMap::new(),
+            mcp: None,
             draining: CancellationToken::new(),
         };
         let table = [

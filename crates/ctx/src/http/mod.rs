@@ -17,12 +17,16 @@
 //! | `answers` | answers to prompts and suspensions |
 //! | `compact` | manual compaction |
 //! | `tasks`, `commits`, `search` | work and its record |
+//! | `usage` | tokens and cost |
 //! | `blobs`, `bundles` | stored bytes, export and import |
 //! | `providers` | agents and models |
 //! | `inbound`, `entities`, `aliases` | messages from channels, who sends them, labels |
 //! | `outbox` | deliveries to channels |
 //! | `hooks`, `schedules` | outside events and timers as sources of messages |
+//! | `openai` | the OpenAI-compatible API under `/v1` |
 //! | `events` | server-sent events |
+//! | `durable_stream`, `stream_position` | a session's events in the Durable Streams protocol |
+//! | `mcp` | the MCP server at `/mcp` |
 //! | `health`, `metrics`, `web_page` | probes, counters, the page at `/` |
 
 mod aliases;
@@ -34,6 +38,7 @@ mod commits;
 mod compact;
 mod connections;
 mod cursor;
+mod durable_stream;
 mod entities;
 mod events;
 mod extractors;
@@ -41,10 +46,12 @@ mod health;
 mod hooks;
 mod inbound;
 mod inbox;
+mod mcp;
 mod message_content;
 mod messages;
 mod metrics;
 mod middleware;
+mod openai;
 mod openapi;
 mod outbox;
 mod pins;
@@ -54,10 +61,12 @@ mod runs;
 mod schedules;
 mod search;
 mod sessions;
+mod stream_position;
 mod tasks;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod usage;
 mod web_page;
 pub(crate) mod working_dir;
 
@@ -69,14 +78,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{any, get};
 use ctx_engine::core::id::ObjectId;
 use ctx_engine::{Engine, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use utoipa::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
 use crate::message_sources::Hook;
@@ -99,6 +108,8 @@ pub(crate) struct ServeOptions {
     /// Host names that are accepted besides loopback and the listen address.
     pub(crate) hosts: Vec<String>,
     pub(crate) hooks: BTreeMap<String, Hook>,
+    /// Whether MCP is served; by default on loopback.
+    pub(crate) mcp: Option<bool>,
     /// Cancelled when no more requests are accepted.
     pub(crate) draining: CancellationToken,
 }
@@ -117,6 +128,7 @@ pub(crate) struct State {
     shutdown: CancellationToken,
     metrics: metrics::Metrics,
     openapi_document: String,
+    mcp: Option<mcp::Endpoint>,
     options: ServeOptions,
 }
 
@@ -159,6 +171,7 @@ fn new_state(
     shutdown: CancellationToken,
 ) -> Result<Shared, Problem> {
     let openapi_document = openapi_document(&engine, &options)?;
+    let mcp = mcp::Endpoint::new(&engine, &options, &shutdown);
     Ok(Arc::new(State {
         engine,
         started: Instant::now(),
@@ -169,6 +182,7 @@ fn new_state(
         shutdown,
         metrics: metrics::Metrics::new(),
         openapi_document,
+        mcp,
         options,
     }))
 }
@@ -217,6 +231,10 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(messages::send, messages::list))
         .routes(routes!(events::of_session))
         .routes(routes!(events::of_all))
+        .routes(
+            routes!(durable_stream::read, durable_stream::head)
+                .map(|router| router.fallback(durable_stream::read_only)),
+        )
         .routes(routes!(inbox::list))
         .routes(routes!(inbox::update, inbox::withdraw))
         .routes(routes!(turns::list))
@@ -236,6 +254,7 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(commits::list))
         .routes(routes!(commits::read))
         .routes(routes!(search::search))
+        .routes(routes!(usage::read))
         .routes(routes!(runs::read))
         .routes(routes!(blobs::read))
         .routes(routes!(outbox::list))
@@ -271,6 +290,8 @@ fn router(state: Shared) -> Router {
     routes
         .route("/", get(web_page::index))
         .route("/assets/{file}", get(web_page::asset))
+        .merge(openai::routes())
+        .route(mcp::MCP_ROUTE, any(mcp::handle))
         .layer(axum::middleware::from_fn_with_state(state.clone(), middleware::handle))
         .with_state(state)
 }

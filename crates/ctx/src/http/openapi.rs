@@ -12,9 +12,11 @@ use ctx_engine::core::identity::FIELD_MAX_BYTES;
 use ctx_engine::core::inbox::Mode;
 use ctx_engine::core::outbox::Status;
 use ctx_engine::core::session::LABEL_MAX_CHARS;
+use ctx_engine::core::usage::By;
 use serde_json::{Map, Value, json};
 
 use super::hooks::HOOK_ROUTE;
+use super::stream_position::LONG_POLL_MAX_SECONDS;
 use super::{Shared, message_content};
 
 /// At least one character that is not white space, and no NUL.
@@ -127,8 +129,14 @@ fn limit_parameter(path: &str, parameter: &mut Value) {
             json!({"type": "string", "pattern": "^o[0-9a-f]{16}$"})
         }
         "cursor" if path.ends_with("/search") => {
-            json!({"type": "string", "pattern": "^f[0-9a-f]{48}$"})
+            json!({"type": "string", "pattern": "^f[0-9a-f]{80}$"})
         }
+        "cursor" if path.ends_with("/stream") => json!({"type": "string"}),
+        "by" => json!({"type": "string", "enum": By::ALL.map(By::name)}),
+        "since" => json!({"type": "string", "pattern": "^([0-9]{1,6}d|20[0-9]{2}-0[1-9]-0[1-9])$"}),
+        "offset" => json!({"type": "string", "pattern": "^(-1|now|[0-9]{16})$"}),
+        "live" => json!({"type": "string", "enum": ["long-poll", "sse"]}),
+        "timeout" => json!({"type": "integer", "minimum": 1, "maximum": LONG_POLL_MAX_SECONDS}),
         "cursor" => json!({"type": "string", "pattern": HASH}),
         _ => return,
     };

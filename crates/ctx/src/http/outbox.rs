@@ -80,7 +80,7 @@ pub(super) async fn read(
     State(state): State<Shared>,
     Path(delivery): Path<String>,
 ) -> HttpResult<Json<Outgoing>> {
-    let found = state.engine.outbox().get(id(&delivery)?).await?;
+    let found = state.engine.outbox().get(id(&state, &delivery).await?).await?;
     Ok(Json(Outgoing::of(&found)))
 }
 
@@ -100,10 +100,11 @@ pub(super) async fn retry(
     State(state): State<Shared>,
     Path(delivery): Path<String>,
 ) -> HttpResult<Json<Outgoing>> {
-    let retried = state.engine.outbox().retry(id(&delivery)?).await?;
+    let retried = state.engine.outbox().retry(id(&state, &delivery).await?).await?;
     Ok(Json(Outgoing::of(&retried)))
 }
 
-fn id(delivery: &str) -> HttpResult<OutgoingId> {
-    delivery.parse().map_err(|_| Error::not_found("delivery", delivery))
+async fn id(state: &Shared, delivery: &str) -> HttpResult<OutgoingId> {
+    let found = state.engine.ids().delivery(delivery).await?;
+    found.ok_or_else(|| Error::not_found("delivery", delivery))
 }

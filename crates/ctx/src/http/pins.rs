@@ -2,14 +2,14 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use ctx_engine::core::id::TurnId;
 use ctx_engine::core::pin::Pin as CorePin;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Shared;
 use super::extractors::{Json, Path};
-use super::problem_details::{Error, HttpResult, ProblemDetails};
+use super::problem_details::{HttpResult, ProblemDetails};
+use super::turns::find_turn;
 
 /// A pinned turn
 #[derive(Serialize, ToSchema)]
@@ -40,14 +40,10 @@ impl From<Vec<CorePin>> for Pins {
     }
 }
 
-fn parse_turn(turn: &str) -> HttpResult<TurnId> {
-    turn.parse().map_err(|_| Error::not_found("turn", turn))
-}
-
 /// List the pinned turns, oldest first
 #[utoipa::path(
     get, path = "/api/sessions/{id}/pins", tag = "turns",
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 200, body = Pins),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -67,7 +63,7 @@ pub(super) async fn pins(
 #[utoipa::path(
     post, path = "/api/sessions/{id}/pins/{turn}", tag = "turns",
     params(
-        ("id" = String, Path, description = "Id, label or alias"),
+        ("id" = String, Path, description = "Id, short id, label or alias"),
         ("turn" = String, Path, description = "The turn's id"),
     ),
     responses(
@@ -80,14 +76,14 @@ pub(super) async fn pin(
     State(state): State<Shared>,
     Path((id, turn)): Path<(String, String)>,
 ) -> HttpResult<Json<Pins>> {
-    Ok(Json(state.engine.contexts().pin(&id, parse_turn(&turn)?).await?.into()))
+    Ok(Json(state.engine.contexts().pin(&id, find_turn(&state, &turn).await?).await?.into()))
 }
 
 /// Unpin a turn
 #[utoipa::path(
     delete, path = "/api/sessions/{id}/pins/{turn}", tag = "turns",
     params(
-        ("id" = String, Path, description = "Id, label or alias"),
+        ("id" = String, Path, description = "Id, short id, label or alias"),
         ("turn" = String, Path, description = "The turn's id"),
     ),
     responses(
@@ -99,6 +95,6 @@ pub(super) async fn unpin(
     State(state): State<Shared>,
     Path((id, turn)): Path<(String, String)>,
 ) -> HttpResult<StatusCode> {
-    state.engine.contexts().unpin(&id, parse_turn(&turn)?).await?;
+    state.engine.contexts().unpin(&id, find_turn(&state, &turn).await?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

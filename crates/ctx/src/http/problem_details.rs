@@ -79,6 +79,11 @@ impl Error {
         Self::new(status, code, detail)
     }
 
+    /// The status, the code and the text, for an API with another form of errors.
+    pub(super) fn into_parts(self) -> (StatusCode, &'static str, String) {
+        (self.status, self.code, self.detail)
+    }
+
     fn document(&self) -> Value {
         let mut document = json!({
             "type": "about:blank",
@@ -130,6 +135,11 @@ fn status_of(code: &str) -> StatusCode {
         | "bad_answer"
         | "bad_label"
         | "bad_text"
+        | "invalid_cursor"
+        | "invalid_regex"
+        | "unknown_filter"
+        | "query_too_long"
+        | "invalid_filter"
         | "too_many"
         | "not_observable"
         | "not_a_bundle"
@@ -171,6 +181,7 @@ fn status_of(code: &str) -> StatusCode {
         | "entity_merged"
         | "identity_linked"
         | "ambiguous_name"
+        | "ambiguous_id"
         | "diverged" => StatusCode::CONFLICT,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
@@ -182,7 +193,13 @@ fn hint(code: &str) -> Option<&'static str> {
         "no_session" => {
             "list the sessions with GET /api/sessions; percent-encode labels in the path"
         }
+        "ambiguous_id" => "use more characters of the id; `candidates` has the complete ids",
         "label_in_use" => "choose another label",
+        "invalid_cursor" => "read the first page again, without `cursor`",
+        "invalid_regex" => "put the text into quotes to search for it literally",
+        "unknown_filter" | "invalid_filter" => {
+            "see docs/search.md for the filters; put the text into quotes to search for it"
+        }
         "unknown_provider" => "list the providers with GET /api/providers",
         "steer_unavailable" => "set `queue_mode` to `steer-backlog`, `queue` or `interrupt`",
         "delivery_refused" => "set `delivery` to `open` with PATCH /api/sessions/{id}",

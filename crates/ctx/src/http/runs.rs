@@ -1,7 +1,6 @@
 //! Runs.
 
 use axum::extract::State;
-use ctx_engine::core::id::RunId;
 
 use crate::json::run_json::Run;
 
@@ -22,7 +21,8 @@ pub(super) async fn read(
     State(state): State<Shared>,
     Path(run): Path<String>,
 ) -> HttpResult<Json<Run>> {
-    let id: RunId = run.parse().map_err(|_| Error::not_found("run", &run))?;
+    let id = state.engine.ids().run(&run).await?;
+    let id = id.ok_or_else(|| Error::not_found("run", &run))?;
     let (found, session) = state.engine.runs().get(id).await?;
     Ok(Json(Run::of(&found, session.to_string())))
 }

@@ -6,7 +6,6 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use ctx_engine::core::decide::Patch;
-use ctx_engine::core::id::TurnId;
 use ctx_engine::core::session::{Delivery, Status};
 use ctx_engine::{Branch, NewSession, SessionQuery};
 use serde::{Deserialize, Serialize};
@@ -20,6 +19,7 @@ use super::extractors::{
 };
 use super::messages::{FirstMessage, wait_until_settled};
 use super::problem_details::{Error, HttpResult, ProblemDetails};
+use super::turns::given_turn;
 use super::{Shared, cursor, working_dir};
 
 /// A new session, optionally with its first message
@@ -151,6 +151,7 @@ pub(super) async fn list(
         words: query.q.filter(|words| !words.is_empty()),
         waiting: query.waiting.unwrap_or(false),
         parent: None,
+        working_dir: None,
         after,
         // The extra session shows whether there is another page.
         limit: limit + 1,
@@ -190,7 +191,7 @@ fn statuses(given: Option<&str>) -> HttpResult<Vec<Status>> {
 /// Read a session
 #[utoipa::path(
     get, path = "/api/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 200, body = Session),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -234,7 +235,7 @@ pub(super) struct PatchBody {
 /// Update a session
 #[utoipa::path(
     patch, path = "/api/sessions/{id}", tag = "sessions", request_body = PatchBody,
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 200, body = Session),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -263,7 +264,7 @@ pub(super) async fn update(
 /// Removes the session and its history in any state. This cannot be undone.
 #[utoipa::path(
     delete, path = "/api/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 204),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -283,7 +284,7 @@ pub(super) async fn delete(
 /// session.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/archive", tag = "sessions",
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses((status = 200, body = Session))
 )]
 pub(super) async fn archive(
@@ -296,7 +297,7 @@ pub(super) async fn archive(
 /// Restore an archived session
 #[utoipa::path(
     post, path = "/api/sessions/{id}/unarchive", tag = "sessions",
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses((status = 200, body = Session))
 )]
 pub(super) async fn unarchive(
@@ -320,7 +321,7 @@ pub(super) struct CancelBody {
 /// The session is idle afterwards.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/cancel", tag = "sessions", request_body = CancelBody,
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses((status = 200, body = Session))
 )]
 pub(super) async fn cancel(
@@ -341,8 +342,7 @@ pub(super) async fn cancel(
 #[serde(deny_unknown_fields)]
 pub(super) struct ForkBody {
     /// The last shared turn; the head by default
-    #[schema(value_type = Option<String>)]
-    turn_id: Option<TurnId>,
+    turn_id: Option<String>,
     label: Option<String>,
     /// The working directory of the fork; that of the session by default
     working_dir: Option<String>,
@@ -365,7 +365,7 @@ pub(super) struct Forked {
 /// Creates a session that shares all turns up to `turn_id` with this one.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/fork", tag = "sessions", request_body = ForkBody,
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 201, body = Forked),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -389,7 +389,8 @@ pub(super) async fn fork(
             ));
         }
         (None, true) => state.engine.contexts().newest_compaction(&id).await?.0.header.parent,
-        (turn, false) => turn,
+        (Some(turn), false) => Some(given_turn(&state, &turn).await?),
+        (None, false) => None,
     };
     let branch = Branch { turn, label: body.label, title: None, working_dir };
     let made = state.engine.sessions().branch(&id, branch).await?.to_string();

@@ -25,7 +25,7 @@ pub(super) struct OpenTask {
 /// Read the open task
 #[utoipa::path(
     get, path = "/api/sessions/{id}/task", tag = "tasks",
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 200, body = OpenTask),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -49,7 +49,7 @@ pub(super) struct Tasks {
 /// List all tasks of a session
 #[utoipa::path(
     get, path = "/api/sessions/{id}/tasks", tag = "tasks",
-    params(("id" = String, Path, description = "Id, label or alias"), OrderedQuery),
+    params(("id" = String, Path, description = "Id, short id, label or alias"), OrderedQuery),
     responses(
         (status = 200, body = Tasks),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -106,7 +106,7 @@ pub(super) struct ConfirmBody {
 /// The task is sealed as `normal` at once, without a run.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/task/confirm", tag = "tasks", request_body = ConfirmBody,
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 200, body = TaskAndCommit),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -133,7 +133,7 @@ pub(super) struct AbandonBody {
 /// The task is sealed as `abandoned` at once. An open run is cancelled.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/task/abandon", tag = "tasks", request_body = AbandonBody,
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 200, body = TaskAndCommit),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -153,7 +153,7 @@ pub(super) async fn abandon(
 /// The commit is kept; a new task with the same description is open.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/task/reopen", tag = "tasks",
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 200, body = TaskAndCommit),
         (status = 409, body = ProblemDetails, content_type = "application/problem+json"),

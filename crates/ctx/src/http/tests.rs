@@ -76,6 +76,7 @@ impl TestServer {
             roots: Vec::new(),
             hosts: Vec::new(),
             hooks: BTreeMap::new(),
+            mcp: None,
             draining: CancellationToken::new(),
         };
         let state = new_state(engine.clone(), options, CancellationToken::new()).expect("a state");

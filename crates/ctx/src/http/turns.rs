@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use ctx_engine::Order;
 use ctx_engine::core::id::TurnId;
 use ctx_engine::core::inbox::Overrides;
+use ctx_engine::core::short_id::hash_beginning;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -49,7 +50,7 @@ pub(super) struct Turns {
 /// List the turns between the root and the head
 #[utoipa::path(
     get, path = "/api/sessions/{id}/turns", tag = "turns",
-    params(("id" = String, Path, description = "Id, label or alias"), OrderedQuery),
+    params(("id" = String, Path, description = "Id, short id, label or alias"), OrderedQuery),
     responses(
         (status = 200, body = Turns),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -92,7 +93,7 @@ pub(super) struct Tree {
 /// Read the tree that contains the session's turns
 #[utoipa::path(
     get, path = "/api/sessions/{id}/tree", tag = "turns",
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 200, body = Tree),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -113,8 +114,8 @@ pub(super) async fn tree(
 #[utoipa::path(
     get, path = "/api/sessions/{id}/diff/{other}", tag = "turns",
     params(
-        ("id" = String, Path, description = "Id, label or alias"),
-        ("other" = String, Path, description = "Id, label or alias"),
+        ("id" = String, Path, description = "Id, short id, label or alias"),
+        ("other" = String, Path, description = "Id, short id, label or alias"),
         PageQuery,
     ),
     responses(
@@ -145,7 +146,7 @@ pub(super) struct History {
 /// List the moves of the session's head, newest first
 #[utoipa::path(
     get, path = "/api/sessions/{id}/history", tag = "turns",
-    params(("id" = String, Path, description = "Id, label or alias"), PageQuery),
+    params(("id" = String, Path, description = "Id, short id, label or alias"), PageQuery),
     responses(
         (status = 200, body = History),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -176,7 +177,7 @@ pub(super) struct RetryBody {
 /// Run the last message again
 #[utoipa::path(
     post, path = "/api/sessions/{id}/retry", tag = "turns", request_body = RetryBody,
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 202, body = Accepted),
         (status = 409, body = ProblemDetails, content_type = "application/problem+json"),
@@ -197,8 +198,7 @@ pub(super) async fn retry(
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RewindBody {
-    #[schema(value_type = String)]
-    turn_id: TurnId,
+    turn_id: String,
 }
 
 /// Move the head back to an earlier turn
@@ -206,7 +206,7 @@ pub(super) struct RewindBody {
 /// The later turns stay in the tree.
 #[utoipa::path(
     post, path = "/api/sessions/{id}/rewind", tag = "turns", request_body = RewindBody,
-    params(("id" = String, Path, description = "Id, label or alias")),
+    params(("id" = String, Path, description = "Id, short id, label or alias")),
     responses(
         (status = 200, body = Session),
         (status = 409, body = ProblemDetails, content_type = "application/problem+json"),
@@ -217,7 +217,23 @@ pub(super) async fn rewind(
     Path(id): Path<String>,
     Json(body): Json<RewindBody>,
 ) -> HttpResult<Json<Session>> {
-    Ok(Json(Session::from(&state.engine.sessions().rewind(&id, body.turn_id).await?)))
+    let turn = given_turn(&state, &body.turn_id).await?;
+    Ok(Json(Session::from(&state.engine.sessions().rewind(&id, turn).await?)))
+}
+
+/// The turn of a path.
+pub(super) async fn find_turn(state: &Shared, text: &str) -> HttpResult<TurnId> {
+    let found = state.engine.ids().turn(text).await?;
+    found.ok_or_else(|| Error::not_found("turn", text))
+}
+
+/// The turn of a body: a text that cannot be an id is an invalid body.
+pub(super) async fn given_turn(state: &Shared, text: &str) -> HttpResult<TurnId> {
+    if hash_beginning(text).is_none() {
+        let detail = "invalid `turn_id`: expected 64 hex digits, or the first of them (4 or more)";
+        return Err(Error::invalid("invalid_body", detail));
+    }
+    find_turn(state, text).await
 }
 
 /// Read a turn with its messages
@@ -233,6 +249,6 @@ pub(super) async fn read(
     State(state): State<Shared>,
     Path(turn): Path<String>,
 ) -> HttpResult<Json<Turn>> {
-    let id: TurnId = turn.parse().map_err(|_| Error::not_found("turn", &turn))?;
+    let id = find_turn(&state, &turn).await?;
     Ok(Json(Turn::of(&state.engine.messages().turn(id).await?, None)))
 }

@@ -53,6 +53,14 @@ pub(crate) enum Part {
     Summary {
         text: String,
     },
+    /// A record of another tool, verbatim; a large one has empty `content`, its bytes are at
+    /// `/api/blobs/{blob}`
+    Record {
+        kind: String,
+        content: String,
+        blob: Option<String>,
+        bytes: Option<u64>,
+    },
 }
 
 /// A message of a session
@@ -81,12 +89,7 @@ impl From<CorePart> for Part {
                 Self::ToolCall { id, name, params, status: variant_name(&status) }
             }
             CorePart::ToolResult { tool_call_id, content, is_error } => {
-                let (content, blob, bytes) = match content {
-                    Content::Text(text) => (text, None, None),
-                    Content::Blob { blob, bytes } | Content::Omitted { omitted: blob, bytes } => {
-                        (String::new(), Some(blob.to_string()), Some(bytes))
-                    }
-                };
+                let (content, blob, bytes) = content_fields(content);
                 Self::ToolResult { tool_call_id, content, is_error, blob, bytes }
             }
             CorePart::Error { code, message, provider_id } => {
@@ -97,6 +100,20 @@ impl From<CorePart> for Part {
                 Self::Image { media_type, blob: blob.to_string(), size: bytes }
             }
             CorePart::Summary { text } => Self::Summary { text },
+            CorePart::Record { kind, content } => {
+                let (content, blob, bytes) = content_fields(content);
+                Self::Record { kind, content, blob, bytes }
+            }
+        }
+    }
+}
+
+/// The text of stored content, or the blob and its size.
+fn content_fields(content: Content) -> (String, Option<String>, Option<u64>) {
+    match content {
+        Content::Text(text) => (text, None, None),
+        Content::Blob { blob, bytes } | Content::Omitted { omitted: blob, bytes } => {
+            (String::new(), Some(blob.to_string()), Some(bytes))
         }
     }
 }

@@ -18,6 +18,7 @@
 //! | `outbox_json` | delivery to a channel |
 //! | `provider_json` | provider |
 //! | `schedule_json` | schedule with its ticks |
+//! | `usage_json` | tokens, cost, messages, tool calls and time |
 
 pub(crate) mod commit_json;
 pub(crate) mod compaction_json;
@@ -34,6 +35,7 @@ pub(crate) mod schedule_json;
 pub(crate) mod session_json;
 pub(crate) mod task_json;
 pub(crate) mod turn_json;
+pub(crate) mod usage_json;
 
 use ctx_engine::core::time::Timestamp;
 use serde::Serialize;

@@ -1,7 +1,8 @@
 //! A stored object, a search hit and a note of the narrative.
 
+use ctx_engine::NarrativeNote;
 use ctx_engine::core::object::Object;
-use ctx_engine::{Hit, NarrativeNote};
+use ctx_engine::core::search::{Hit, Page, Segment};
 use serde_json::{Value, json};
 
 use super::time;
@@ -28,10 +29,37 @@ pub(crate) fn object(object: &Object) -> Value {
     })
 }
 
-pub(crate) fn search_hit(hit: &Hit) -> Value {
-    let mut value = json!(hit);
-    value["at"] = time(hit.at);
-    value
+/// A page of search results. `segments` are the pieces of `snippet`, with the matching ones marked.
+pub(crate) fn search_page(page: &Page) -> Value {
+    json!({
+        "hits": page.hits.iter().map(search_hit).collect::<Vec<_>>(),
+        "next_cursor": page.next,
+        "suggestions": page.suggestions,
+        "lag": page.lag,
+    })
+}
+
+fn search_hit(hit: &Hit) -> Value {
+    let segment = |segment: &Segment| json!({"text": segment.text, "match": segment.is_match});
+    json!({
+        "kind": hit.kind.name(),
+        "id": hit.id(),
+        "session": hit.session,
+        "session_label": hit.session_label,
+        "session_title": hit.session_title,
+        "project": hit.project,
+        "turn": hit.turn,
+        "message": hit.message,
+        "role": hit.role,
+        "task": hit.task,
+        "commit": hit.commit,
+        "outcome": hit.outcome,
+        "at": time(hit.at),
+        // Recency changes with each millisecond.
+        "score": (hit.score * 1000.0).round() / 1000.0,
+        "snippet": hit.text(),
+        "segments": hit.snippet.iter().map(segment).collect::<Vec<_>>(),
+    })
 }
 
 pub(crate) fn narrative_note(sentence: &NarrativeNote) -> Value {

@@ -11,6 +11,7 @@ mod message_table;
 mod notes;
 mod observations;
 mod outgoing_rows;
+mod outside_work;
 mod owners;
 mod pins;
 mod projected_requests;

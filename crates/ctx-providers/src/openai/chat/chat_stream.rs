@@ -174,5 +174,6 @@ fn usage(usage: &Value) -> Usage {
         cached_tokens: usage["prompt_tokens_details"]["cached_tokens"].as_u64(),
         cost: Cost::in_dollars(&usage["cost"]).map(|cost| cost.to_string()),
         scope: "last_call".to_owned(),
+        ..Usage::default()
     }
 }

@@ -38,6 +38,7 @@ async fn text_thoughts_and_usage_are_reported_in_order() {
         cached_tokens: Some(8),
         cost: None,
         scope: "last_call".to_owned(),
+        ..Usage::default()
     };
     let text_delta = |text: &str| Delta::Text(text.to_owned());
     assert_eq!(

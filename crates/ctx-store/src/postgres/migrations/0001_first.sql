@@ -50,9 +50,12 @@ CREATE TABLE sessions (
     created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, last_activity_at BIGINT NOT NULL,
     -- Most updates leave the hour as it is, and no index has the owner, so they write no index.
     active_hour BIGINT NOT NULL GENERATED ALWAYS AS (last_activity_at / 3600000) STORED) WITH (fillfactor = 50);
+-- Short ids begin with the random half of an id.
+CREATE INDEX sessions_by_short_id ON sessions(substr(id, 11));
 CREATE INDEX sessions_by_base ON sessions(base) WHERE base IS NOT NULL;
 CREATE INDEX sessions_by_task ON sessions(task) WHERE task IS NOT NULL;
 CREATE INDEX sessions_by_activity ON sessions(active_hour);
+CREATE INDEX sessions_by_dir ON sessions(working_dir) WHERE working_dir IS NOT NULL;
 CREATE INDEX sessions_by_parent ON sessions(parent_session_label) WHERE parent_session_label IS NOT NULL;
 CREATE INDEX sessions_unreported ON sessions(unreported) WHERE unreported <> 0;
 CREATE INDEX sessions_hidden ON sessions(status) WHERE status IN ('archived', 'error');
@@ -82,6 +85,16 @@ CREATE INDEX turns_by_hash ON turns(hash);
 ALTER TABLE sessions ADD FOREIGN KEY (base) REFERENCES turns(id);
 
 -- The moves of a session's head, linked from `sessions.last_move` by `prev`.
+CREATE TABLE usage_totals (
+    day BIGINT NOT NULL, session BIGINT NOT NULL, provider_id TEXT COLLATE "C" NOT NULL, model TEXT COLLATE "C" NOT NULL,
+    turns BIGINT NOT NULL, answered BIGINT NOT NULL, messages BIGINT NOT NULL, tool_calls BIGINT NOT NULL,
+    duration_ms BIGINT NOT NULL, input_tokens BIGINT NOT NULL, input_turns BIGINT NOT NULL, fresh_tokens BIGINT NOT NULL,
+    cached_tokens BIGINT NOT NULL, cached_turns BIGINT NOT NULL, output_tokens BIGINT NOT NULL, output_turns BIGINT NOT NULL,
+    cost BIGINT NOT NULL, cost_turns BIGINT NOT NULL, unbilled_turns BIGINT NOT NULL, unbilled_fresh BIGINT NOT NULL,
+    unbilled_cached BIGINT NOT NULL, unbilled_output BIGINT NOT NULL,
+    PRIMARY KEY (day, session, provider_id, model)) WITH (fillfactor = 70);
+CREATE INDEX usage_by_session ON usage_totals(session);
+
 CREATE TABLE session_history (id BIGINT PRIMARY KEY, session BIGINT NOT NULL, prev BIGINT, turn BIGINT, changed_at BIGINT NOT NULL);
 
 CREATE TABLE compactions (
@@ -106,6 +119,7 @@ CREATE TABLE tasks (
     steps BIGINT NOT NULL, head BIGINT NOT NULL, base BYTEA, base_turn BYTEA,
     started_at BIGINT NOT NULL, last_activity_at BIGINT NOT NULL, ended_at BIGINT, "commit" BYTEA);
 CREATE INDEX tasks_by_session ON tasks(session);
+CREATE INDEX tasks_by_short_id ON tasks(substr(id, 11));
 
 CREATE TABLE steps (
     id BIGINT PRIMARY KEY, hash BYTEA NOT NULL, version BIGINT NOT NULL,
@@ -177,12 +191,20 @@ CREATE TABLE idempotency (
     PRIMARY KEY (scope, key));
 CREATE INDEX idempotency_by_age ON idempotency(created_at);
 
+-- The messages that end a history which a client sent, under a hash of that history. `scope` is the client's token or the
+-- session that it named.
+CREATE TABLE history_keys (
+    scope TEXT COLLATE "C" NOT NULL, key TEXT COLLATE "C" NOT NULL, message_id TEXT COLLATE "C" NOT NULL, session BIGINT NOT NULL, created_at BIGINT NOT NULL,
+    PRIMARY KEY (scope, key, message_id));
+CREATE INDEX history_keys_by_session ON history_keys(session);
+
 -- Identities --------------------------------------------------------------------------------------
 
 CREATE TABLE entities (
     id TEXT COLLATE "C" PRIMARY KEY, kind TEXT NOT NULL CHECK (kind = 'person' OR kind = 'agent' OR kind = 'service'), name TEXT COLLATE "C" NOT NULL, relationship TEXT,
     owner BIGINT NOT NULL DEFAULT 0, merged_into TEXT, created_at BIGINT NOT NULL);
 CREATE INDEX entities_by_name ON entities(name);
+CREATE INDEX entities_by_short_id ON entities(substr(id, 11));
 -- `key` is the address as one text: `channel:sender_id` or `channel/account_id:sender_id`, escaped.
 CREATE TABLE identities (
     key TEXT COLLATE "C" PRIMARY KEY, channel TEXT NOT NULL, account_id TEXT, sender_id TEXT NOT NULL, entity TEXT NOT NULL,
@@ -198,6 +220,7 @@ CREATE TABLE outbox (
     status TEXT NOT NULL CHECK (status = 'pending' OR status = 'delivered' OR status = 'dead'), attempts BIGINT NOT NULL,
     next_attempt_at BIGINT NOT NULL, claimed_by TEXT, last_error TEXT, created_at BIGINT NOT NULL, delivered_at BIGINT);
 CREATE INDEX outbox_by_session ON outbox(session);
+CREATE INDEX outbox_by_short_id ON outbox(substr(id, 11));
 CREATE INDEX outbox_due ON outbox(channel, next_attempt_at) WHERE status = 'pending';
 CREATE INDEX outbox_by_recipient ON outbox(recipient) WHERE status = 'pending';
 CREATE INDEX outbox_dead ON outbox(status) WHERE status = 'dead';
@@ -213,12 +236,20 @@ CREATE TABLE schedules (name TEXT COLLATE "C" PRIMARY KEY, seen_at BIGINT NOT NU
 
 -- Search ------------------------------------------------------------------------------------------
 
--- Hashes of the words of a turn, step or commit. Rows up to `indexed` in `meta` are all here.
-CREATE TABLE words (id BIGINT PRIMARY KEY, tbl BIGINT NOT NULL, hashes INTEGER[] NOT NULL);
-CREATE INDEX words_by_hash ON words USING gin (hashes);
-CREATE FUNCTION forget_words() RETURNS TRIGGER LANGUAGE plpgsql AS
-    $$BEGIN DELETE FROM words WHERE id = OLD.id; RETURN OLD; END$$;
-CREATE TRIGGER forget_words AFTER DELETE ON turns FOR EACH ROW EXECUTE FUNCTION forget_words();
+-- The documents of the index, in the order in which they were indexed: a turn, or some steps of a task. Rows up to
+-- `indexed` in `meta` are all here.
+CREATE TABLE search_documents (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, unit BIGINT NOT NULL UNIQUE, words TSVECTOR NOT NULL);
+CREATE INDEX search_documents_by_word ON search_documents USING gin (words) WITH (fastupdate = off);
+-- The words of all documents, for suggestions; and words of deleted documents, which may be there no more.
+CREATE TABLE search_words (word TEXT COLLATE "C" PRIMARY KEY);
+CREATE TABLE forgotten_words (word TEXT COLLATE "C" PRIMARY KEY);
+CREATE FUNCTION forget_turn() RETURNS TRIGGER LANGUAGE plpgsql AS
+    $$BEGIN
+        WITH gone AS (DELETE FROM search_documents WHERE unit = OLD.id * 2 RETURNING words)
+        INSERT INTO forgotten_words SELECT DISTINCT unnest(tsvector_to_array(words)) FROM gone ON CONFLICT DO NOTHING;
+        RETURN OLD;
+    END$$;
+CREATE TRIGGER forget_turn AFTER DELETE ON turns FOR EACH ROW EXECUTE FUNCTION forget_turn();
 
 -- Views for manual queries ------------------------------------------------------------------------
 

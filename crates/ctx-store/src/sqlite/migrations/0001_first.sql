@@ -41,8 +41,11 @@ CREATE TABLE sessions (
     owner TEXT, fence INTEGER NOT NULL DEFAULT 0,
     seq INTEGER NOT NULL DEFAULT 0, last_event INTEGER,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, last_activity_at INTEGER NOT NULL);
+-- Short ids begin with the random half of an id.
+CREATE INDEX sessions_by_short_id ON sessions(substr(id, 11));
 CREATE INDEX sessions_by_base ON sessions(base) WHERE base IS NOT NULL;
 CREATE INDEX sessions_by_activity ON sessions(last_activity_at);
+CREATE INDEX sessions_by_dir ON sessions(working_dir) WHERE working_dir IS NOT NULL;
 CREATE INDEX sessions_by_parent ON sessions(parent_session_label) WHERE parent_session_label IS NOT NULL;
 CREATE INDEX sessions_unreported ON sessions(unreported) WHERE unreported <> 0;
 CREATE INDEX sessions_hidden ON sessions(status) WHERE status IN ('archived', 'error');
@@ -69,6 +72,22 @@ CREATE TABLE turns (
     body_version INTEGER NOT NULL, seg INTEGER, off INTEGER, len INTEGER, packing INTEGER, size INTEGER NOT NULL);
 CREATE INDEX turns_by_parent ON turns(parent);
 
+-- Sums of `turns` by day in UTC, session, provider and model, written with each turn. An absent provider or model is ''. A
+-- column `…_turns` counts the turns that reported the value; costs are billionths of a dollar (ctx-core, usage.rs).
+CREATE TABLE usage_totals (
+    day INTEGER NOT NULL, session INTEGER NOT NULL, provider_id TEXT NOT NULL, model TEXT NOT NULL,
+    turns INTEGER NOT NULL, answered INTEGER NOT NULL, messages INTEGER NOT NULL, tool_calls INTEGER NOT NULL,
+    duration_ms INTEGER NOT NULL, input_tokens INTEGER NOT NULL, input_turns INTEGER NOT NULL, fresh_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL, cached_turns INTEGER NOT NULL, output_tokens INTEGER NOT NULL, output_turns INTEGER NOT NULL,
+    cost INTEGER NOT NULL, cost_turns INTEGER NOT NULL, unbilled_turns INTEGER NOT NULL, unbilled_fresh INTEGER NOT NULL,
+    unbilled_cached INTEGER NOT NULL, unbilled_output INTEGER NOT NULL,
+    PRIMARY KEY (day, session, provider_id, model)) WITHOUT ROWID;
+CREATE INDEX usage_by_session ON usage_totals(session);
+
+-- Deleted turns, for the search index: it is filled by other transactions.
+CREATE TABLE forgotten (id INTEGER PRIMARY KEY AUTOINCREMENT, turn INTEGER NOT NULL);
+CREATE TRIGGER forget_turn AFTER DELETE ON turns BEGIN INSERT INTO forgotten(turn) VALUES (OLD.id); END;
+
 -- The moves of a session's head, linked from `sessions.last_move` by `prev`: no index is written with each turn.
 CREATE TABLE session_history (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, prev INTEGER, turn INTEGER, changed_at INTEGER NOT NULL);
 
@@ -94,6 +113,7 @@ CREATE TABLE tasks (
     steps INTEGER NOT NULL, head INTEGER NOT NULL, base BLOB, base_turn BLOB,
     started_at INTEGER NOT NULL, last_activity_at INTEGER NOT NULL, ended_at INTEGER, "commit" BLOB);
 CREATE INDEX tasks_by_session ON tasks(session);
+CREATE INDEX tasks_by_short_id ON tasks(substr(id, 11));
 
 CREATE TABLE steps (
     id INTEGER PRIMARY KEY, hash BLOB NOT NULL, version INTEGER NOT NULL,
@@ -161,12 +181,20 @@ CREATE TABLE idempotency (
     PRIMARY KEY (scope, key)) WITHOUT ROWID;
 CREATE INDEX idempotency_by_age ON idempotency(created_at);
 
+-- The messages that end a history which a client sent, under a hash of that history. `scope` is the client's token or the
+-- session that it named.
+CREATE TABLE history_keys (
+    scope TEXT NOT NULL, key TEXT NOT NULL, message_id TEXT NOT NULL, session INTEGER NOT NULL, created_at INTEGER NOT NULL,
+    PRIMARY KEY (scope, key, message_id)) WITHOUT ROWID;
+CREATE INDEX history_keys_by_session ON history_keys(session);
+
 -- Identities --------------------------------------------------------------------------------------
 
 CREATE TABLE entities (
     id TEXT PRIMARY KEY, kind TEXT NOT NULL CHECK (kind = 'person' OR kind = 'agent' OR kind = 'service'), name TEXT NOT NULL, relationship TEXT,
     owner INTEGER NOT NULL DEFAULT 0, merged_into TEXT REFERENCES entities(id), created_at INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX entities_by_name ON entities(name);
+CREATE INDEX entities_by_short_id ON entities(substr(id, 11));
 -- `key` is the address as one text: `channel:sender_id` or `channel/account_id:sender_id`, escaped.
 CREATE TABLE identities (
     key TEXT PRIMARY KEY, channel TEXT NOT NULL, account_id TEXT, sender_id TEXT NOT NULL, entity TEXT NOT NULL REFERENCES entities(id),
@@ -182,6 +210,7 @@ CREATE TABLE outbox (
     status TEXT NOT NULL CHECK (status = 'pending' OR status = 'delivered' OR status = 'dead'), attempts INTEGER NOT NULL,
     next_attempt_at INTEGER NOT NULL, claimed_by TEXT, last_error TEXT, created_at INTEGER NOT NULL, delivered_at INTEGER);
 CREATE INDEX outbox_by_session ON outbox(session);
+CREATE INDEX outbox_by_short_id ON outbox(substr(id, 11));
 CREATE INDEX outbox_due ON outbox(channel, next_attempt_at) WHERE status = 'pending';
 CREATE INDEX outbox_by_recipient ON outbox(recipient) WHERE status = 'pending';
 CREATE INDEX outbox_dead ON outbox(status) WHERE status = 'dead';

@@ -3,11 +3,12 @@
 use serde_json::json;
 
 use crate::json::entity_json::Alias;
+use crate::json::variant_name;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::DIM;
-use super::alias_line;
+use super::super::output::{BOLD, DIM};
+use super::super::table::{Cell, Column, Table};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
@@ -30,20 +31,32 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let more = aliases.len() > limit;
     aliases.truncate(limit);
     let next_cursor = aliases.last().filter(|_| more).map(|last| last.alias.clone());
-    context.out.print(
+    context.out.print_paged(
         || {
             let aliases: Vec<Alias> = aliases.iter().map(Alias::from).collect();
             json!({"aliases": aliases, "next_cursor": next_cursor})
         },
         || {
-            let mut lines: Vec<String> = aliases.iter().map(alias_line).collect();
-            if lines.is_empty() {
-                lines.push("No aliases. Add one with `ctx alias add ALIAS SESSION`.".to_owned());
+            if aliases.is_empty() {
+                let none = "No aliases. Add one with `ctx alias add ALIAS SESSION`.";
+                return vec![none.to_owned()];
             }
+            let mut table =
+                Table::new([Column::text("ALIAS"), Column::text("SESSION"), Column::new("REASON")]);
+            for alias in &aliases {
+                let reason = variant_name(&alias.reason);
+                table.row([
+                    Cell::styled(&alias.alias, BOLD),
+                    Cell::new(&alias.session_label),
+                    Cell::styled(reason, DIM),
+                ]);
+            }
+            let mut lines = table.lines(context.out.width());
             if next_cursor.is_some() {
-                lines.push(format!("{DIM}more with `--after` and the last alias{DIM:#}"));
+                let how = "show them with `--after` and the last alias";
+                lines.push(format!("{DIM}More aliases; {how}{DIM:#}"));
             }
-            lines.join("\n")
+            lines
         },
     )
 }

@@ -11,8 +11,7 @@ use crate::json::variant_name;
 use crate::problem::Problem;
 
 use super::Context;
-use super::output::{BOLD, DIM};
-use super::session::transcript::strip_control_chars;
+use super::output::{BOLD, DIM, visible_text};
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
@@ -36,8 +35,8 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
 fn alias_line(alias: &Alias) -> String {
     format!(
         "{BOLD}{}{BOLD:#} → {} {DIM}{}{DIM:#}",
-        strip_control_chars(&alias.alias),
-        strip_control_chars(&alias.session_label),
+        visible_text(&alias.alias),
+        visible_text(&alias.session_label),
         variant_name(&alias.reason)
     )
 }

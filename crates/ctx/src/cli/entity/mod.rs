@@ -13,7 +13,6 @@ use clap::Subcommand;
 use ctx_engine::core::identity::{
     Address, Entity as CoreEntity, EntityKind, FIELD_MAX_BYTES, Identity as CoreIdentity,
 };
-use ctx_engine::core::text_limits::one_line;
 use ctx_engine::{Engine, Error};
 
 use crate::json::entity_json::Entity;
@@ -21,8 +20,7 @@ use crate::json::variant_name;
 use crate::problem::Problem;
 
 use super::Context;
-use super::output::{BOLD, DIM, GREEN, YELLOW};
-use super::session::transcript::strip_control_chars;
+use super::output::{BOLD, DIM, GREEN, YELLOW, visible_line, visible_text};
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
@@ -132,7 +130,7 @@ async fn document(
 }
 
 fn shown(text: &str) -> String {
-    strip_control_chars(&one_line(text, 60))
+    visible_line(text, 60)
 }
 
 /// `01J… Mom person · family · owner`
@@ -149,9 +147,10 @@ fn entity_line(entity: &CoreEntity) -> String {
 
 /// The key of an address, and whether it is only claimed.
 fn identity_line(identity: &CoreIdentity) -> String {
-    let key = strip_control_chars(&identity.address.key());
-    if identity.verified {
-        return key;
-    }
-    format!("{key} {YELLOW}claimed, not verified{YELLOW:#}")
+    visible_text(&address_text(identity))
+}
+
+fn address_text(identity: &CoreIdentity) -> String {
+    let key = identity.address.key();
+    if identity.verified { key } else { format!("{key} claimed, not verified") }
 }

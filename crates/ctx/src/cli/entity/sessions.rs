@@ -2,11 +2,10 @@
 
 use serde_json::json;
 
-use crate::json::session_json::Session;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::session::transcript::session_line;
+use super::super::session::list;
 use super::{find, shown};
 
 #[derive(clap::Args)]
@@ -20,11 +19,12 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     let entity = find(&engine, &args.entity).await?;
     let sessions = engine.entities().sessions(entity.id).await?;
-    context.out.print(
-        || json!({"sessions": sessions.iter().map(Session::from).collect::<Vec<_>>()}),
-        || match sessions.as_slice() {
-            [] => format!("No sessions of {}.", shown(&entity.name)),
-            sessions => sessions.iter().map(session_line).collect::<Vec<_>>().join("\n"),
+    let (documents, lines) = list::sessions(context, &engine, &sessions).await?;
+    context.out.print_paged(
+        || json!({"sessions": documents}),
+        || match lines.is_empty() {
+            true => vec![format!("No sessions of {}.", shown(&entity.name))],
+            false => lines,
         },
     )
 }

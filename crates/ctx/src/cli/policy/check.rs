@@ -9,8 +9,7 @@ use crate::policy_file;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::{BOLD, GREEN, RED, YELLOW};
-use super::super::session::transcript::strip_control_chars;
+use super::super::output::{BOLD, GREEN, RED, YELLOW, visible_text};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
@@ -40,7 +39,7 @@ pub(super) fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             let mut lines = vec![count_line(&policies, &path.display().to_string())];
             lines.extend(policy_lines(&policies));
             for warning in &warnings {
-                lines.push(format!("{YELLOW}warning{YELLOW:#}: {}", strip_control_chars(warning)));
+                lines.push(format!("{YELLOW}warning{YELLOW:#}: {}", visible_text(warning)));
             }
             lines.join("\n")
         },
@@ -57,7 +56,7 @@ fn count_line(policies: &Policies, file: &str) -> String {
 
 fn policy_lines(policies: &Policies) -> Vec<String> {
     let line = |(name, priority, effect): (&str, u8, Effect)| {
-        let name = strip_control_chars(name);
+        let name = visible_text(name);
         format!("{priority:>5}  {}  {BOLD}{name}{BOLD:#}", effect_word(effect))
     };
     policies.summaries().map(line).collect()

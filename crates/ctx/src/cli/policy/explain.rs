@@ -12,8 +12,7 @@ use crate::policy_file;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::{BOLD, DIM, GREEN, RED};
-use super::super::session::transcript::strip_control_chars;
+use super::super::output::{BOLD, DIM, GREEN, RED, visible_text};
 use super::check::effect_word;
 
 /// Names that are longer do not widen the column.
@@ -78,12 +77,12 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
 
 fn lines(envelope: &Envelope, explained: &Explained) -> Vec<String> {
     let mut lines = vec![
-        row("sender", &strip_control_chars(&envelope.address().key())),
+        row("sender", &visible_text(&envelope.address().key())),
         row("principal", &principal_words(&explained.principal)),
         String::new(),
     ];
     let rules = &explained.explanation.rules;
-    let widths = rules.iter().map(|rule| strip_control_chars(&rule.policy).chars().count());
+    let widths = rules.iter().map(|rule| visible_text(&rule.policy).chars().count());
     let width = widths.max().unwrap_or(0).min(NAME_WIDTH_MAX);
     lines.extend(rules.iter().map(|rule| rule_line(rule, width)));
     if rules.is_empty() {
@@ -93,7 +92,7 @@ fn lines(envelope: &Envelope, explained: &Explained) -> Vec<String> {
     match &explained.explanation.result {
         Ok(access) => lines.extend(access_lines(access)),
         Err(denial) => {
-            let why = strip_control_chars(&denial.to_string());
+            let why = visible_text(&denial.to_string());
             lines.push(row("result", &format!("{RED}denied{RED:#} [{}]", denial.code())));
             lines.push(row("reason", &why));
         }
@@ -107,8 +106,8 @@ fn row(name: &str, value: &str) -> String {
 
 fn principal_words(principal: &Principal) -> String {
     let mut words = format!("{BOLD}{}{BOLD:#}", variant_name(&principal.kind));
-    let name = principal.name.as_deref().map(strip_control_chars);
-    let relationship = principal.relationship.as_deref().map(strip_control_chars);
+    let name = principal.name.as_deref().map(visible_text);
+    let relationship = principal.relationship.as_deref().map(visible_text);
     for word in [name, relationship].into_iter().flatten() {
         words.push_str(&format!(" · {word}"));
     }
@@ -122,24 +121,24 @@ fn principal_words(principal: &Principal) -> String {
 fn rule_line(rule: &RuleResult, width: usize) -> String {
     let mark =
         if rule.matched { format!("{GREEN}✓{GREEN:#}") } else { format!("{DIM}·{DIM:#}") };
-    let (name, why) = (strip_control_chars(&rule.policy), strip_control_chars(&rule.reason));
+    let (name, why) = (visible_text(&rule.policy), visible_text(&rule.reason));
     format!("{mark} {name:<width$}  {:>3}  {}  {why}", rule.priority, effect_word(rule.effect))
 }
 
 fn access_lines(access: &Access) -> Vec<String> {
     let or_default = |value: Option<String>| {
-        value.map_or_else(|| "default".to_owned(), |value| strip_control_chars(&value))
+        value.map_or_else(|| "default".to_owned(), |value| visible_text(&value))
     };
     let names = |names: &BTreeSet<String>| {
-        let names: Vec<_> = names.iter().map(|name| strip_control_chars(name)).collect();
+        let names: Vec<_> = names.iter().map(|name| visible_text(name)).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
     let yes_or_no = |yes: bool| if yes { "yes" } else { "no" };
     let allowed = access.tools.allow.as_ref().map_or_else(|| "all".to_owned(), names);
     vec![
         row("result", &format!("{GREEN}allowed{GREEN:#}")),
-        row("policy", &strip_control_chars(&access.policy)),
-        row("label", &format!("{BOLD}{}{BOLD:#}", strip_control_chars(&access.label))),
+        row("policy", &visible_text(&access.policy)),
+        row("label", &format!("{BOLD}{}{BOLD:#}", visible_text(&access.label))),
         row("persona", &or_default(access.persona.clone())),
         row("queue mode", &or_default(access.queue_mode.map(|mode| mode.name().to_owned()))),
         row("track tasks", &or_default(access.track_tasks.map(|it| yes_or_no(it).to_owned()))),

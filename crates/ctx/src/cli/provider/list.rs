@@ -8,14 +8,16 @@ use crate::problem::Problem;
 use crate::provider_setup::{Assembled, assemble};
 
 use super::super::Context;
-use super::super::output::{BOLD, DIM, GREEN, YELLOW};
+use super::super::output::{BOLD, DIM, GREEN, YELLOW, visible_line};
+use super::super::table::{Cell, Column, Table};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {}
 
 pub(super) fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     let assembled = assemble(&context.config()?, &context.data)?;
-    context.out.print(|| document(&assembled), || lines(&assembled).join("\n"))
+    let width = context.out.width();
+    context.out.print_paged(|| document(&assembled), || lines(&assembled, width))
 }
 
 /// The document of `GET /api/providers`, with the reasons in `origin` and `default_reason`.
@@ -29,27 +31,36 @@ fn document(assembled: &Assembled) -> Value {
     document
 }
 
-fn lines(assembled: &Assembled) -> Vec<String> {
+fn lines(assembled: &Assembled, width: Option<usize>) -> Vec<String> {
     let providers = &assembled.providers;
-    let width = providers.all.keys().map(|name| name.chars().count()).max().unwrap_or(0);
-    let line = |name: &String| {
-        let about = providers.all.get(name).map(|provider| provider.about())?;
-        let default = if *name == providers.default { "*" } else { " " };
-        let state = match &about.unavailable {
-            None => format!("{GREEN}available{GREEN:#}"),
-            Some(why) => format!("{YELLOW}not available{YELLOW:#}: {why}"),
-        };
-        let model = about.model.map(|model| format!(" · {model}")).unwrap_or_default();
+    let mut table = Table::new([
+        Column::new("  NAME"),
+        Column::new("KIND"),
+        Column::new("STATE"),
+        Column::new("MODEL").at_most(30),
+        Column::text("WHY").if_width(70),
+    ]);
+    for (name, provider) in &providers.all {
+        let about = provider.about();
+        let mark = if *name == providers.default { "*" } else { " " };
         let origin = assembled.origins.get(name).map(String::as_str).unwrap_or_default();
-        Some(format!(
-            "{default} {BOLD}{name:<width$}{BOLD:#}  {:<9}  {state}{model} {DIM}· {origin}{DIM:#}",
-            about.kind
-        ))
-    };
-    let mut lines: Vec<String> = providers.all.keys().filter_map(line).collect();
+        let (state, colour, why) = match &about.unavailable {
+            None => ("available", GREEN, origin.to_owned()),
+            Some(why) => ("not available", YELLOW, format!("{why} · {origin}")),
+        };
+        table.row([
+            Cell::styled(format!("{mark} {name}"), BOLD),
+            Cell::new(about.kind),
+            Cell::styled(state, colour),
+            Cell::new(about.model.unwrap_or_default()),
+            Cell::styled(why, DIM),
+        ]);
+    }
+    let mut lines = table.lines(width);
     lines.push(format!(
         "Default provider: {BOLD}{}{BOLD:#} ({})",
-        providers.default, assembled.default_reason
+        visible_line(&providers.default, 80),
+        visible_line(&assembled.default_reason, 200)
     ));
     lines
 }

@@ -1,7 +1,7 @@
 //! `ctx session answer`: answer a suspension or the pending prompt.
 
 use ctx_engine::core::answer_match::{AnswerTarget, answer_target};
-use ctx_engine::core::id::SuspensionId;
+use ctx_engine::core::refusal::Refusal;
 use ctx_engine::core::suspension::{Answer, CallResult};
 use ctx_engine::{Engine, Info};
 
@@ -14,7 +14,7 @@ use super::transcript::waiting_lines;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
     /// Answer with `continue` or `start_fresh`, the id of an offered option, or text; `-` reads
@@ -28,7 +28,7 @@ pub(in crate::cli) struct Args {
     errors: Vec<String>,
     /// Answer this suspension [default: the oldest that fits]
     #[arg(long, value_name = "ID")]
-    suspension: Option<SuspensionId>,
+    suspension: Option<String>,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
@@ -40,7 +40,17 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     if answer.choice.is_none() && answer.results.is_empty() {
         return Err(missing_answer(&info));
     }
-    let target = answer_target(&info.suspensions, info.prompt.as_ref(), args.suspension, &answer)?;
+    let suspension = match &args.suspension {
+        Some(text) => Some(
+            engine
+                .ids()
+                .suspension(&args.session_name, text)
+                .await?
+                .ok_or(Refusal::NoSuspension)?,
+        ),
+        None => None,
+    };
+    let target = answer_target(&info.suspensions, info.prompt.as_ref(), suspension, &answer)?;
     let exchange = Exchange::start(context, &engine, &args.session_name, Asking::Never).await?;
     let answered = submit(&engine, &args.session_name, target, answer).await;
     exchange.finish(answered.map(|()| None)).await

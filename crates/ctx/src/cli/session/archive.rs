@@ -7,7 +7,7 @@ use super::{engine_without_runs, print_session};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
 }

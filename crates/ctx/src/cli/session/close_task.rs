@@ -14,7 +14,7 @@ use super::engine_without_runs;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct ConfirmArgs {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
     /// Set the message of the commit [default: the summary of the task]
@@ -24,7 +24,7 @@ pub(in crate::cli) struct ConfirmArgs {
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct AbandonArgs {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
     /// State why the task is given up
@@ -34,7 +34,7 @@ pub(in crate::cli) struct AbandonArgs {
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct ReopenArgs {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
 }

@@ -12,7 +12,7 @@ use super::send_and_follow::{Asking, Exchange};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Select the session by label or id [default: the one with the latest activity]
+    /// Select the session by label, id or short id [default: the one with the latest activity]
     #[arg(value_name = "SESSION")]
     session_name: Option<String>,
     /// Make the summary cover this subject in most detail

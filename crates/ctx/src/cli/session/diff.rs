@@ -1,24 +1,32 @@
 //! `ctx session diff`: compare two branches in two columns.
 
+use std::collections::HashMap;
+
+use anstyle::Style;
+use ctx_engine::core::id::TurnId;
 use ctx_engine::core::message::{Part, Role};
 use ctx_engine::core::text_limits::one_line;
 use ctx_engine::{Diff, Side, StoredTurn};
 use serde_json::json;
 
 use crate::json::diff_json::Diff as DiffJson;
+use crate::markdown::{Line, Span, cut, print_line, text_width, wrap_words};
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::transcript::{message_text, strip_control_chars};
+use super::super::output::{BOLD, CYAN, DIM, GREEN, ID, RED, plural, visible_line, visible_text};
+use super::transcript::message_text;
 
-/// Width of a column: two columns and the separator fit into 80 characters.
-const COLUMN_WIDTH: usize = 38;
-/// Characters of a message that are shown.
-const MESSAGE_MAX_CHARS: usize = 4 * COLUMN_WIDTH;
+/// Columns of the output where the terminal does not tell its width.
+const WIDTH_DEFAULT: usize = 80;
+/// Lines of a message that are shown.
+const MESSAGE_LINES_MAX: usize = 6;
+/// What separates the two columns.
+const SEPARATOR: &str = " │ ";
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Compare this session, given by label or id
+    /// Compare this session, given by label, id or short id
     #[arg(value_name = "A")]
     one: String,
     /// Compare with this session
@@ -31,86 +39,136 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let diff = context
-        .engine()?
-        .sessions()
-        .diff(&args.one, &args.other, None, usize::from(args.limit))
-        .await?;
-    context.out.print(|| json!(DiffJson::of(&diff, None)), || lines(&diff).join("\n"))
-}
-
-fn lines(diff: &Diff) -> Vec<String> {
-    let [a, b] = &diff.sides;
-    let label = |side: &Side| strip_control_chars(&one_line(&side.session.label, 30));
-    let mut lines = match &diff.ancestor {
-        Some(turn) => {
-            let text = messages(turn)
-                .into_iter()
-                .next()
-                .map_or_else(String::new, |(_, text)| one_line(&text, 50));
-            let turns =
-                if turn.depth == 1 { "1 turn".to_owned() } else { format!("{} turns", turn.depth) };
-            vec![
-                format!("Common history: {turns}, up to {}", turn.id.0.short()),
-                format!("  {text}"),
-            ]
-        }
-        None => vec!["No common turns.".to_owned()],
+    let engine = context.engine()?;
+    let limit = usize::from(args.limit);
+    let diff = engine.sessions().diff(&args.one, &args.other, None, limit).await?;
+    if context.out.is_json() {
+        return context.out.print(|| json!(DiffJson::of(&diff, None)), String::new);
+    }
+    let turns = diff.ancestor.iter().chain(diff.sides.iter().flat_map(|side| &side.turns));
+    let ids: Vec<TurnId> = turns.map(|turn| turn.id).collect();
+    let short = engine.ids().short_objects(ids.iter().map(|id| id.0).collect()).await?;
+    let width = context.out.width().unwrap_or(WIDTH_DEFAULT);
+    let drawing = Drawing {
+        column: width.saturating_sub(text_width(SEPARATOR)) / 2,
+        short: ids.into_iter().zip(short).collect(),
     };
-    lines.push(String::new());
-    lines.extend(columns(&heading(a, &label(a)), &heading(b, &label(b))));
-    lines.push(format!("{}─┼─{}", "─".repeat(COLUMN_WIDTH), "─".repeat(COLUMN_WIDTH)));
-    for n in 0..a.turns.len().max(b.turns.len()) {
-        let column = |side: &Side| side.turns.get(n).map(turn_lines).unwrap_or_default();
-        lines.extend(columns(&column(a), &column(b)));
-    }
-    if diff.sides.iter().any(|side| !side.files.is_empty()) {
-        lines.push(format!("{}─┼─{}", "─".repeat(COLUMN_WIDTH), "─".repeat(COLUMN_WIDTH)));
-        lines.extend(columns(&file_lines(a), &file_lines(b)));
-    }
-    if diff.next.is_some() {
-        lines.push("More turns follow; use `-n` to show more.".to_owned());
-    }
-    lines
+    context.out.print_paged(|| json!(null), || drawing.lines(&diff))
 }
 
-fn heading(side: &Side, label: &str) -> Vec<String> {
-    let turns = if side.own == 1 { "1 turn".to_owned() } else { format!("{} turns", side.own) };
-    wrap(&format!("{label}: {turns} only here"))
+struct Drawing {
+    /// Width of a column.
+    column: usize,
+    short: HashMap<TurnId, String>,
 }
 
-fn turn_lines(turn: &StoredTurn) -> Vec<String> {
-    let mut lines = vec![format!("• {}", turn.id.0.short())];
-    for (mark, text) in messages(turn) {
-        lines.extend(wrap(&format!(
-            "{mark}{}",
-            one_line(&text.replace('\n', " "), MESSAGE_MAX_CHARS)
-        )));
+impl Drawing {
+    fn lines(&self, diff: &Diff) -> Vec<String> {
+        let [a, b] = &diff.sides;
+        let mut lines = match &diff.ancestor {
+            Some(turn) => {
+                let text = messages(turn).into_iter().next();
+                let text = text.map_or_else(String::new, |(_, text)| one_line(&text, 200));
+                let turns = plural(turn.depth, "turn");
+                vec![
+                    format!(
+                        "Common history: {turns}, up to {} {DIM}(folded){DIM:#}",
+                        self.id(turn)
+                    ),
+                    format!("{DIM}{}{DIM:#}", cut(&format!("  {text}"), 2 * self.column + 3)),
+                ]
+            }
+            None => vec!["No common turns.".to_owned()],
+        };
+        lines.push(String::new());
+        lines.extend(self.columns(&self.heading(a), &self.heading(b)));
+        lines.push(self.rule());
+        for n in 0..a.turns.len().max(b.turns.len()) {
+            let column =
+                |side: &Side| side.turns.get(n).map(|turn| self.turn(turn)).unwrap_or_default();
+            lines.extend(self.columns(&column(a), &column(b)));
+        }
+        if diff.sides.iter().any(|side| !side.files.is_empty()) {
+            lines.push(self.rule());
+            lines.extend(self.columns(&self.files(a), &self.files(b)));
+        }
+        if diff.next.is_some() {
+            lines.push(format!("{DIM}More turns follow; use `--limit N` to show more.{DIM:#}"));
+        }
+        lines
     }
-    lines
+
+    fn id(&self, turn: &StoredTurn) -> String {
+        let short = self.short.get(&turn.id).map_or("", String::as_str);
+        let longer = turn.id.0.short();
+        let rest = longer.strip_prefix(short).unwrap_or_default();
+        format!("{ID}{short}{ID:#}{DIM}{rest}{DIM:#}")
+    }
+
+    fn rule(&self) -> String {
+        format!("{DIM}{0}─┼─{0}{DIM:#}", "─".repeat(self.column))
+    }
+
+    fn heading(&self, side: &Side) -> Vec<Line> {
+        let label = visible_line(&side.session.label, 60);
+        let text = format!("{label}: {} only here", plural(side.own, "turn"));
+        wrap_words(&[Span::new(text, BOLD)], self.column)
+    }
+
+    fn turn(&self, turn: &StoredTurn) -> Vec<Line> {
+        let short = self.short.get(&turn.id).map_or("", String::as_str);
+        let mut lines = vec![vec![Span::plain("• "), Span::new(short, ID)]];
+        for (mark, text) in messages(turn) {
+            let style = match mark {
+                "> " => CYAN,
+                "error: " => RED,
+                _ => Style::new(),
+            };
+            let spans = [Span::new(mark, style), Span::new(text.replace('\n', " "), style)];
+            let mut wrapped = wrap_words(&spans, self.column);
+            if wrapped.len() > MESSAGE_LINES_MAX {
+                wrapped.truncate(MESSAGE_LINES_MAX);
+                wrapped.push(vec![Span::new("…", DIM)]);
+            }
+            lines.extend(wrapped);
+        }
+        lines
+    }
+
+    fn files(&self, side: &Side) -> Vec<Line> {
+        let file = |path: &String| {
+            let path = visible_text(path).replace(['\n', '\t'], " ");
+            wrap_words(&[Span::new(format!("wrote {path}"), GREEN)], self.column)
+        };
+        side.files.keys().flat_map(file).collect()
+    }
+
+    /// Puts two lists of lines next to each other.
+    fn columns(&self, left: &[Line], right: &[Line]) -> Vec<String> {
+        let row = |n: usize| {
+            let empty = Vec::new();
+            let (left, right) = (left.get(n).unwrap_or(&empty), right.get(n).unwrap_or(&empty));
+            let used: usize = left.iter().map(|span| text_width(&span.text)).sum();
+            let gap = " ".repeat(self.column.saturating_sub(used));
+            let line = format!("{}{gap}{SEPARATOR}{}", print_line(left), print_line(right));
+            line.trim_end().to_owned()
+        };
+        (0..left.len().max(right.len())).map(row).collect()
+    }
 }
 
-fn file_lines(side: &Side) -> Vec<String> {
-    side.files
-        .keys()
-        .flat_map(|path| {
-            wrap(&format!("wrote {}", strip_control_chars(path).replace(['\n', '\t'], " ")))
-        })
-        .collect()
-}
-
-/// The messages of a turn, each with its prefix, without terminal escape sequences.
+/// The messages of a turn, each with its prefix.
 fn messages(turn: &StoredTurn) -> Vec<(&'static str, String)> {
     let Ok(Some(messages)) = turn.messages() else { return vec![("", "(purged)".to_owned())] };
     let mut lines = Vec::new();
     for message in messages {
         let mark = if message.role == Role::User { "> " } else { "" };
-        let text = strip_control_chars(&message_text(&message)).replace('\t', " ");
+        let text = visible_text(&message_text(&message)).replace('\t', " ");
         if !text.trim().is_empty() {
             lines.push((mark, text));
         }
         let failed = message.content.iter().filter_map(|part| match part {
-            Part::Error { message, .. } => Some(("error: ", strip_control_chars(message))),
+            Part::Error { message, .. } => Some(("error: ", visible_text(message))),
             _ => None,
         });
         lines.extend(failed);
@@ -118,81 +176,25 @@ fn messages(turn: &StoredTurn) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Terminal columns of a character: East Asian characters and emoji take two.
-const fn char_width(letter: char) -> usize {
-    match letter as u32 {
-        0x1100..=0x115F
-        | 0x2E80..=0xA4CF
-        | 0xAC00..=0xD7A3
-        | 0xF900..=0xFAFF
-        | 0xFE30..=0xFE6F
-        | 0xFF00..=0xFF60
-        | 0x1F300.. => 2,
-        _ => 1,
-    }
-}
-
-fn text_width(text: &str) -> usize {
-    text.chars().map(char_width).sum()
-}
-
-/// Wraps the text at the column width, between words where possible.
-fn wrap(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is a line");
-        if !line.is_empty() && text_width(line) + 1 + text_width(word) <= COLUMN_WIDTH {
-            line.push(' ');
-            line.push_str(word);
-            continue;
-        }
-        if !line.is_empty() {
-            lines.push(String::new());
-        }
-        for letter in word.chars() {
-            if lines.last().is_some_and(|line| text_width(line) + char_width(letter) > COLUMN_WIDTH)
-            {
-                lines.push(String::new());
-            }
-            lines.last_mut().expect("there is a line").push(letter);
-        }
-    }
-    lines
-}
-
-/// Puts two lists of lines next to each other.
-fn columns(left: &[String], right: &[String]) -> Vec<String> {
-    let row = |n: usize| {
-        let (left, right) =
-            (left.get(n).map_or("", String::as_str), right.get(n).map_or("", String::as_str));
-        format!("{left}{} │ {right}", " ".repeat(COLUMN_WIDTH.saturating_sub(text_width(left))))
-            .trim_end()
-            .to_owned()
-    };
-    (0..left.len().max(right.len())).map(row).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn wrapped_lines_fit_the_column_and_lose_nothing() {
+    fn two_columns_fit_the_width_and_lose_nothing() {
         let texts =
             ["short", &"word ".repeat(40), &"x".repeat(200), &"日本語".repeat(30), "> a\u{1F600}b"];
-        for text in texts {
-            let lines = wrap(text);
-            assert!(lines.iter().all(|line| text_width(line) <= COLUMN_WIDTH), "{lines:?}");
-            assert_eq!(
-                lines.concat().replace(' ', ""),
-                text.split_whitespace().collect::<String>(),
-                "no text is lost"
-            );
-            assert!(
-                columns(&lines, &wrap("other"))
-                    .iter()
-                    .all(|line| text_width(line) <= 2 * COLUMN_WIDTH + 3)
-            );
+        for (text, column) in texts.iter().flat_map(|text| [(text, 38), (text, 78)]) {
+            let drawing = Drawing { column, short: HashMap::new() };
+            let lines = wrap_words(&[Span::plain(*text)], column);
+            let shown: String = lines.iter().flatten().map(|span| span.text.as_str()).collect();
+            let whole: String = text.split_whitespace().collect();
+            assert_eq!(shown.replace(' ', ""), whole, "no text is lost");
+            let other = wrap_words(&[Span::plain("other")], column);
+            for line in drawing.columns(&lines, &other) {
+                let line = anstream::adapter::strip_str(&line).to_string();
+                assert!(text_width(&line) <= 2 * column + 3, "{line}");
+            }
         }
     }
 }

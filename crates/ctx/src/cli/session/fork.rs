@@ -11,7 +11,7 @@ use super::{print_session, resolve_turn, working_dir};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
     /// Fork at this turn, given by a prefix of its id [default: the newest]

@@ -1,8 +1,9 @@
 //! `ctx session inbox`: list, withdraw, edit and move waiting messages.
 
-use ctx_engine::Engine;
 use ctx_engine::core::id::MessageId;
-use ctx_engine::core::text_limits::one_line;
+use ctx_engine::core::refusal::Refusal;
+use ctx_engine::core::short_id::ulid_beginning;
+use ctx_engine::{Engine, short_among};
 use serde_json::json;
 
 use crate::json::inbox_json::InboxItem;
@@ -10,12 +11,12 @@ use crate::json::variant_name;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::{DIM, read_text};
-use super::transcript::strip_control_chars;
+use super::super::output::{ID, read_text, visible_line};
+use super::super::table::{Cell, Column, Table};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
     /// Withdraw a message
@@ -34,33 +35,42 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     apply_changes(&engine, args).await?;
     let session = engine.sessions().get(&args.session_name).await?.session.id.to_string();
     let items = engine.messages().inbox(&session).await?;
+    let ids: Vec<_> = items.iter().map(|item| item.message_id.0).collect();
+    let short = short_among(&ids);
     context.out.print(
         || json!({"items": InboxItem::all(&session, &items)}),
         || {
-            let line = |(n, item): (usize, &ctx_engine::core::inbox::Item)| {
-                let text = strip_control_chars(&one_line(&item.text(), 80));
-                format!(
-                    "{} {DIM}{} · {} · {}{DIM:#} {text}",
-                    n + 1,
-                    item.message_id,
-                    item.mode.name(),
-                    variant_name(&item.state)
-                )
-            };
-            match items.as_slice() {
-                [] => "The inbox is empty.".to_owned(),
-                items => items.iter().enumerate().map(line).collect::<Vec<_>>().join("\n"),
+            if items.is_empty() {
+                return "The inbox is empty.".to_owned();
             }
+            let mut table = Table::new([
+                Column::number("#"),
+                Column::new("ID"),
+                Column::new("MODE"),
+                Column::new("STATE"),
+                Column::text("TEXT"),
+            ]);
+            for ((n, item), short) in items.iter().enumerate().zip(&short) {
+                table.row([
+                    Cell::new((n + 1).to_string()),
+                    Cell::styled(short, ID),
+                    Cell::new(item.mode.name()),
+                    Cell::new(variant_name(&item.state)),
+                    Cell::new(item.text()),
+                ]);
+            }
+            table.lines(context.out.width()).join("\n")
         },
     )
 }
 
 async fn apply_changes(engine: &Engine, args: &Args) -> Result<(), Problem> {
     if let Some(item) = &args.withdraw {
-        engine.messages().withdraw(&args.session_name, parse_id(item)?).await?;
+        engine.messages().withdraw(&args.session_name, find_id(engine, args, item).await?).await?;
     }
     if let Some([item, text]) = args.edit.as_deref() {
-        engine.messages().edit(&args.session_name, parse_id(item)?, &read_text(text)?).await?;
+        let item = find_id(engine, args, item).await?;
+        engine.messages().edit(&args.session_name, item, &read_text(text)?).await?;
     }
     if let Some([item, position]) = args.moved.as_deref() {
         let invalid = || {
@@ -69,12 +79,18 @@ async fn apply_changes(engine: &Engine, args: &Args) -> Result<(), Problem> {
         };
         let position =
             position.parse().ok().filter(|position| *position > 0).ok_or_else(invalid)?;
-        engine.messages().reorder(&args.session_name, parse_id(item)?, position).await?;
+        let item = find_id(engine, args, item).await?;
+        engine.messages().reorder(&args.session_name, item, position).await?;
     }
     Ok(())
 }
 
-fn parse_id(text: &str) -> Result<MessageId, Problem> {
-    let invalid = || Problem::wrong_use("bad_id", format!("invalid message id `{text}`"));
-    text.parse().map_err(|_| invalid().hint("list the ids with `ctx session inbox SESSION`"))
+async fn find_id(engine: &Engine, args: &Args, text: &str) -> Result<MessageId, Problem> {
+    let list = "list the ids with `ctx session inbox SESSION`";
+    if ulid_beginning(text).is_none() {
+        let message = format!("invalid message id `{}`", visible_line(text, 80));
+        return Err(Problem::wrong_use("bad_id", message).hint(list));
+    }
+    let found = engine.ids().inbox_item(&args.session_name, text).await?;
+    found.ok_or_else(|| Refusal::NoInboxItem.into())
 }

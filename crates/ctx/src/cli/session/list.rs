@@ -1,21 +1,22 @@
 //! `ctx session list`: list sessions by last activity.
 
-use ctx_engine::SessionQuery;
 use ctx_engine::core::session::Status;
-use serde_json::json;
+use ctx_engine::{Engine, Info, SessionQuery};
+use serde_json::{Value, json};
 
 use crate::json::session_json::Session;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::DIM;
-use super::transcript::session_line;
+use super::super::output::{DIM, ID, more_line};
+use super::super::table::{Cell, Column, Table};
+use super::transcript::condition_cell;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
     /// Show only sessions with this text in label, title or project
     words: Vec<String>,
-    /// Include archived and damaged sessions
+    /// Include archived and damaged sessions, and the default session before its first turn
     #[arg(long)]
     all: bool,
     /// Include archived sessions
@@ -48,25 +49,89 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         words,
         waiting,
         parent: None,
+        working_dir: None,
         after: None,
         limit,
     };
     let (infos, hidden) = engine.sessions().list(&query).await?;
-    context.out.print(
+    let total = match infos.len() < limit {
+        true => infos.len() as u64,
+        false => engine.sessions().count(&query).await?,
+    };
+    let more = total.saturating_sub(infos.len() as u64);
+    let (document, mut lines) = sessions(context, &engine, &infos).await?;
+    context.out.print_paged(
+        || json!({"sessions": document, "hidden": hidden, "total": total}),
         || {
-            let sessions: Vec<Session> = infos.iter().map(Session::from).collect();
-            json!({"sessions": sessions, "hidden": hidden})
-        },
-        || {
-            let mut lines: Vec<String> = infos.iter().map(session_line).collect();
-            if lines.is_empty() {
+            if infos.is_empty() {
                 lines.push("No sessions. Start one with `ctx run TEXT`.".to_owned());
+            }
+            if more > 0 {
+                lines.push(more_line(more, "session", "show more with `--limit N`"));
             }
             if !args.all && !args.archived && hidden.archived > 0 {
                 let archived = hidden.archived;
                 lines.push(format!("{DIM}{archived} archived; use `--archived` to show{DIM:#}"));
             }
-            lines.join("\n")
+            lines
         },
     )
+}
+
+/// The documents and the table of sessions.
+pub(in crate::cli) async fn sessions(
+    context: &Context,
+    engine: &Engine,
+    infos: &[Info],
+) -> Result<(Vec<Value>, Vec<String>), Problem> {
+    let ids: Vec<_> = infos.iter().map(|info| info.session.id).collect();
+    let short = engine.ids().short_sessions(&ids).await?;
+    let documents = infos.iter().zip(&short).map(|(info, short)| {
+        let mut document = json!(Session::from(info));
+        document["short_id"] = json!(short);
+        document
+    });
+    let documents = documents.collect();
+    if context.out.is_json() || infos.is_empty() {
+        return Ok((documents, Vec::new()));
+    }
+    let times = context.out.times(engine.now());
+    let mut table = Table::new([
+        Column::new("ID"),
+        Column::new("LABEL").at_most(24),
+        Column::text("TITLE"),
+        Column::new("STATE").at_most(32),
+        Column::number("TURNS").if_width(70),
+        Column::new("PROVIDER").at_most(30).if_width(120),
+        Column::new("DIRECTORY").at_most(40).if_width(140),
+        Column::new("ACTIVE"),
+    ]);
+    for (info, short) in infos.iter().zip(&short) {
+        let row = &info.session;
+        table.row([
+            Cell::styled(short, ID),
+            Cell::new(shown_label(info)),
+            Cell::new(row.title.as_deref().unwrap_or_default()),
+            condition_cell(info),
+            Cell::new(row.turn_count.to_string()),
+            Cell::new(provider(info)),
+            Cell::new(row.working_dir.as_deref().unwrap_or_default()),
+            Cell::styled(times.relative(row.last_activity_at), DIM),
+        ]);
+    }
+    Ok((documents, table.lines(context.out.width())))
+}
+
+/// The label; empty if ctx generated it from the id.
+fn shown_label(info: &Info) -> &str {
+    let id = info.session.id.to_string();
+    let label = &info.session.label;
+    if label.to_ascii_uppercase().ends_with(&id) { "" } else { label }
+}
+
+fn provider(info: &Info) -> String {
+    match (&info.session.provider_id, &info.session.model) {
+        (Some(provider), Some(model)) => format!("{provider}/{model}"),
+        (provider, model) => provider.as_ref().or(model.as_ref()).cloned().unwrap_or_default(),
+    }
 }

@@ -9,8 +9,8 @@ use ctx_engine::core::id::MessageId;
 use ctx_engine::core::message::{Message, Part, Role};
 use ctx_engine::core::turn::Status;
 
-use super::super::output::{DIM, Output, check_written};
-use super::transcript::{error_line, message_text, strip_control_chars};
+use super::super::output::{DIM, Output, check_written, visible_text};
+use super::transcript::{error_line, message_text};
 use crate::problem::Problem;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl LivePrinter {
     /// Prints a user message, only with [`Detail::Everything`].
     pub(super) fn print_question(&mut self, message: &Message) -> Result<(), Problem> {
         if self.detail == Detail::Everything && self.printed_questions.insert(message.id) {
-            self.print_line(&format!("> {}", strip_control_chars(&message_text(message))))?;
+            self.print_line(&format!("> {}", visible_text(&message_text(message))))?;
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl LivePrinter {
         self.print_pending_error()?;
         self.printed_text.entry(message).or_default().push_str(text);
         self.open_line(message, false)?;
-        self.write(&strip_control_chars(text))
+        self.write(&visible_text(text))
     }
 
     fn print_thought_delta(&mut self, words: &TextDelta) -> Result<(), Problem> {
@@ -109,7 +109,7 @@ impl LivePrinter {
             return Ok(());
         }
         self.open_line(words.message_id, true)?;
-        self.write(&format!("{DIM}{}{DIM:#}", strip_control_chars(&new)))
+        self.write(&format!("{DIM}{}{DIM:#}", visible_text(&new)))
     }
 
     /// Ends the current line if it belongs to another message or to the other kind of text.
@@ -123,7 +123,7 @@ impl LivePrinter {
 
     pub(in crate::cli) fn print_tool_call(&mut self, name: &str) -> Result<(), Problem> {
         if self.prints_details() {
-            self.print_line(&format!("{DIM}→ {}{DIM:#}", strip_control_chars(name)))
+            self.print_line(&format!("{DIM}→ {}{DIM:#}", visible_text(name)))
         } else {
             self.end_line()
         }
@@ -149,7 +149,7 @@ impl LivePrinter {
                 Role::Tool => {}
                 // The summary of an automatic compaction is not part of the answer.
                 Role::System if is_compaction(messages) => self.print_compaction_notice()?,
-                Role::System => self.print_line(&strip_control_chars(&message_text(message)))?,
+                Role::System => self.print_line(&visible_text(&message_text(message)))?,
                 Role::Assistant => self.print_rest(message)?,
             }
             for part in &message.content {

@@ -11,10 +11,10 @@ mod delete;
 mod diff;
 mod fork;
 mod inbox;
-mod list;
 mod new;
 mod pin;
-mod resume;
+mod rename;
+pub(super) mod resume;
 mod retry;
 mod rewind;
 mod send;
@@ -22,20 +22,23 @@ mod show;
 mod tail;
 mod tree;
 
+pub(super) mod list;
 pub(super) mod live_printer;
 pub(super) mod send_and_follow;
 pub(super) mod session_follower;
 pub(super) mod terminal_prompts;
 pub(super) mod transcript;
+mod turn_marks;
 
 use std::path::Path;
 
 use clap::Subcommand;
 use ctx_engine::core::id::TurnId;
-use ctx_engine::core::object::Kind;
-use ctx_engine::{Engine, Info};
+use ctx_engine::core::session::Status;
+use ctx_engine::{Engine, Info, PAGE_MAX, SessionQuery};
 use serde_json::json;
 
+use crate::data_dir::{DIR_NAME, project_root};
 use crate::json::session_json::Session;
 use crate::problem::Problem;
 
@@ -86,6 +89,8 @@ pub(super) enum Verb {
     Abandon(close_task::AbandonArgs),
     /// Reopen the task that was sealed last
     Reopen(close_task::ReopenArgs),
+    /// Set the title of a session, or its label with `--label`
+    Rename(rename::Args),
     /// Delete a session permanently
     Delete(delete::Args),
     /// List, withdraw, edit or move waiting messages
@@ -114,6 +119,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
         Verb::Confirm(args) => close_task::confirm(context, args).await,
         Verb::Abandon(args) => close_task::abandon(context, args).await,
         Verb::Reopen(args) => close_task::reopen(context, args).await,
+        Verb::Rename(args) => rename::run(context, &args).await,
         Verb::Delete(args) => delete::run(context, &args).await,
         Verb::Inbox(args) => inbox::run(context, &args).await,
     }
@@ -135,17 +141,56 @@ fn print_session(context: &Context, info: &Info, what: &str) -> Result<(), Probl
     )
 }
 
-/// Finds the turn whose id starts with `digits`.
-async fn resolve_turn(engine: &Engine, digits: &str) -> Result<TurnId, Problem> {
-    let found = resolve(engine, digits).await?;
-    if found.kind != Kind::Turn {
+/// Finds the turn that `text` refers to by its id or the beginning of its id.
+async fn resolve_turn(engine: &Engine, text: &str) -> Result<TurnId, Problem> {
+    let Some(turn) = engine.ids().turn(text).await? else {
+        // The error names the object of another kind, if there is one.
+        let found = resolve(engine, text).await?;
         return Err(Problem::failed(
             "not_found",
-            format!("no turn has the id `{digits}`: it is a {}", found.kind),
+            format!("no turn has the id `{text}`: it is a {}", found.kind),
         )
         .hint("show the turns with `ctx session tree SESSION`"));
+    };
+    Ok(turn)
+}
+
+/// The sessions of this directory, those with the newest activity first: those that work in it and,
+/// in the store of a project, those that work in the project or nowhere.
+pub(super) async fn sessions_here(
+    context: &Context,
+    engine: &Engine,
+    limit: usize,
+) -> Result<Vec<Info>, Problem> {
+    let here = working_dir(Path::new("."))?;
+    let mut infos = engine.sessions().in_directory(&here, limit).await?;
+    let project = project_root(&context.data);
+    if context.data.ends_with(DIR_NAME) && Path::new(&here).starts_with(&project) {
+        let query = SessionQuery::newest(limit);
+        let (all, _) = engine.sessions().list(&query).await?;
+        let is_new = |info: &Info| {
+            let known = infos.iter().any(|known| known.session.id == info.session.id);
+            let is_shown = matches!(info.session.status, Status::Active | Status::Suspended);
+            let dir = info.session.working_dir.as_deref();
+            let is_inside = dir.is_none_or(|dir| Path::new(dir).starts_with(&project));
+            !known && is_shown && is_inside
+        };
+        let others: Vec<Info> = all.into_iter().filter(is_new).collect();
+        infos.extend(others);
+        infos.sort_by_key(|info| std::cmp::Reverse(info.session.last_activity_at));
+        infos.truncate(limit);
     }
-    Ok(TurnId(found.id))
+    Ok(infos)
+}
+
+/// The newest session of this directory that has a turn.
+pub(super) async fn newest_here(context: &Context, engine: &Engine) -> Result<Info, Problem> {
+    let infos = sessions_here(context, engine, PAGE_MAX).await?;
+    let with_turns = infos.into_iter().find(|info| info.session.turn_count > 0);
+    with_turns.ok_or_else(|| {
+        Problem::failed("no_session", "this directory has no conversation yet")
+            .hint("start one with `ctx run TEXT`, or list all with `ctx session list`")
+    })
 }
 
 /// The canonical path of a working directory.

@@ -6,11 +6,13 @@ use serde_json::json;
 use crate::problem::Problem;
 
 use super::super::Context;
+use super::super::output::ID;
+use super::super::table::{Cell, Column, Table};
 use super::resolve_turn;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
     /// Pin this turn, given by a prefix of its id; without it, list the pinned turns
@@ -42,13 +44,26 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             "pinned_at": pin.at.to_string(),
         })
     };
-    let line =
-        |pin: &Pin| format!("{} · turn {}, {} tokens", pin.turn.0.short(), pin.depth, pin.tokens);
+    let short = engine.ids().short_objects(pins.iter().map(|pin| pin.turn.0).collect()).await?;
     context.out.print(
         || json!({"pins": pins.iter().map(document).collect::<Vec<_>>()}),
-        || match pins.as_slice() {
-            [] => "No pinned turns.".to_owned(),
-            pins => pins.iter().map(line).collect::<Vec<_>>().join("\n"),
+        || {
+            if pins.is_empty() {
+                return "No pinned turns.".to_owned();
+            }
+            let mut table = Table::new([
+                Column::new("TURN"),
+                Column::number("NUMBER"),
+                Column::number("TOKENS"),
+            ]);
+            for (pin, short) in pins.iter().zip(&short) {
+                table.row([
+                    Cell::styled(short, ID),
+                    Cell::new(pin.depth.to_string()),
+                    Cell::new(pin.tokens.to_string()),
+                ]);
+            }
+            table.lines(context.out.width()).join("\n")
         },
     )
 }

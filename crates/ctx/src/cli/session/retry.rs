@@ -9,7 +9,7 @@ use super::send_and_follow::{Asking, Exchange};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
     /// Use this provider for this run

@@ -7,7 +7,7 @@ use super::{print_session, resolve_turn};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
     /// Move the head to this turn, given by a prefix of its id

@@ -17,11 +17,12 @@ const SOURCES: [&str; 6] = ["human", "agent", "trigger", "webhook", "timer", "ev
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
-    /// Send this text; `-` reads standard input
-    text: String,
+    /// Send this text, words joined by spaces; `-` reads standard input
+    #[arg(required = true)]
+    text: Vec<String>,
     /// Use this provider for this message
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
@@ -41,7 +42,7 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
-    let mut message = NewMessage::text(read_text(&args.text)?);
+    let mut message = NewMessage::text(read_text(&args.text.join(" "))?);
     message.mode = args.mode;
     message.source = source(&args.source);
     message.overrides =

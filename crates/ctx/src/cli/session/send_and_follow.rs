@@ -105,11 +105,16 @@ impl<'a> Exchange<'a> {
         let cancelled = self.follower.was_cancelled()
             || was_cancelled(self.engine, &messages, sent.as_ref()).await?;
         if cancelled {
-            return Err(Problem::failed(
-                "cancelled",
-                "the run was cancelled: its output so far is stored",
-            )
-            .with("session", json!(info.session.label)));
+            let problem = match self.follower.was_cancelled() {
+                true => {
+                    Problem::interrupted("cancelled", "Cancelled. The output so far is stored.")
+                }
+                false => Problem::failed(
+                    "cancelled",
+                    "the run was cancelled: its output so far is stored",
+                ),
+            };
+            return Err(problem.with("session", json!(info.session.label)));
         }
         if let Some((code, message)) =
             run_failure(&messages, sent.as_ref().map(|sent| sent.message_id), &info)
@@ -142,16 +147,7 @@ pub(super) async fn open_turn_messages(
     engine: &Engine,
     info: &Info,
 ) -> Result<Vec<CoreMessage>, Problem> {
-    let page =
-        engine.messages().page(&info.session.id.to_string(), Order::Desc, None, PAGE).await?;
-    let mut open: Vec<CoreMessage> = page
-        .messages
-        .into_iter()
-        .take_while(|told| told.turn.is_none())
-        .map(|told| told.message)
-        .collect();
-    open.reverse();
-    Ok(open)
+    Ok(engine.messages().open_turn(&info.session.id.to_string()).await?)
 }
 
 /// The messages after a turn, oldest first, including those of the open turn.

@@ -1,5 +1,5 @@
 //! Follows a session until it is idle or suspended and prints its events. The first Ctrl-C cancels
-//! the run, the second exits.
+//! the run, the second exits. If another process runs the session, the first one only detaches.
 
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::problem::Problem;
 
 use super::live_printer::LivePrinter;
+use super::transcript::session_argument;
 
 /// After this time without an event the session row is read again.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
@@ -117,6 +118,11 @@ impl SessionFollower {
         if self.cancelled {
             return Err(exited_early());
         }
+        self.printer.end_line()?;
+        let info = self.engine.sessions().get(&self.session.to_string()).await?;
+        if info.session.state == Activity::Running && !self.engine.runs().is_here(self.session) {
+            return Err(detached(&info));
+        }
         self.cancelled = true;
         let name = self.session.to_string();
         tokio::select! {
@@ -141,8 +147,19 @@ impl SessionFollower {
 }
 
 fn exited_early() -> Problem {
-    Problem::failed("left", "exited before the run ended: its output so far is stored")
-        .hint("run the message again with `ctx session retry SESSION`")
+    Problem::interrupted("left", "Exited before the run ended. Its output so far is stored.")
+}
+
+/// Another process runs the session: Ctrl-C here must not cancel its run.
+fn detached(info: &Info) -> Problem {
+    let session = session_argument(info);
+    Problem::interrupted(
+        "detached",
+        format!(
+            "Detached. The run goes on in another process; follow it with \
+             `ctx session tail {session}`, or cancel it with `ctx session cancel {session}`."
+        ),
+    )
 }
 
 /// Prints tool calls and finished turns; other events print nothing.

@@ -18,7 +18,7 @@ use super::transcript::waiting_lines;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
     /// Start after this event; 0 starts at the beginning [default: now]

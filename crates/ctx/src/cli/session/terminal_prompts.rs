@@ -11,8 +11,8 @@ use ctx_engine::{Engine, Info};
 use crate::problem::Problem;
 
 use super::super::Context;
+use super::super::output::visible_text;
 use super::session_follower::SessionFollower;
-use super::transcript::strip_control_chars;
 
 /// Whether input and output are a terminal and `--json` is not set.
 pub(in crate::cli) fn is_interactive(context: &Context) -> bool {
@@ -20,7 +20,7 @@ pub(in crate::cli) fn is_interactive(context: &Context) -> bool {
 }
 
 /// Reads a line, trimmed. `None` at the end of the input.
-pub(super) async fn read_line(prompt: &str) -> Result<Option<String>, Problem> {
+pub(in crate::cli) async fn read_line(prompt: &str) -> Result<Option<String>, Problem> {
     let mut stdout = std::io::stdout().lock();
     let _ = write!(stdout, "{prompt}").and_then(|()| stdout.flush());
     drop(stdout);
@@ -67,9 +67,9 @@ async fn ask_suspension(
         return Ok(false);
     }
     let question = awaited.question.as_deref().unwrap_or(awaited.kind.name());
-    follower.printer.print_line(&strip_control_chars(question))?;
+    follower.printer.print_line(&visible_text(question))?;
     for call in &awaited.tool_calls {
-        follower.printer.print_line(&strip_control_chars(&format!(
+        follower.printer.print_line(&visible_text(&format!(
             "  {} {}",
             call.name,
             one_line(&call.params.to_string(), 200)
@@ -77,9 +77,14 @@ async fn ask_suspension(
     }
     for (n, offer) in awaited.options.iter().enumerate() {
         let line = format!("  {}) {}", n + 1, offer.label);
-        follower.printer.print_line(&strip_control_chars(&line))?;
+        follower.printer.print_line(&visible_text(&line))?;
     }
-    let Some(text) = follower.read_line("> ").await? else { return Ok(follower.was_cancelled()) };
+    let Some(text) = follower.read_line("answer, or Enter to decide later> ").await? else {
+        return Ok(follower.was_cancelled());
+    };
+    if text.is_empty() {
+        return Ok(false);
+    }
     let choice = match numbered_option(&awaited.options, &text) {
         Some(offer) => offer.id.clone(),
         None => text,
@@ -108,8 +113,13 @@ async fn ask_prompt(
     info: &Info,
 ) -> Result<bool, Problem> {
     let Some(prompt) = &info.prompt else { return Ok(false) };
-    follower.printer.print_line(&strip_control_chars(&prompt.text))?;
-    let Some(text) = follower.read_line("> ").await? else { return Ok(false) };
+    follower.printer.print_line(&visible_text(&prompt.text))?;
+    let Some(text) = follower.read_line("answer, or Enter to decide later> ").await? else {
+        return Ok(false);
+    };
+    if text.is_empty() {
+        return Ok(false);
+    }
     let Some(choice) = prompt.choice_of(&text) else {
         let names = prompt.choices().map(Choice::name).join(" or ");
         follower.printer.print_line(&format!("Type A or B, or {names}."))?;

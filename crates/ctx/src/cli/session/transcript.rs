@@ -1,79 +1,138 @@
 //! Formats sessions and messages for a person: role, text, one line per tool call, errors in place.
 
+use std::io::IsTerminal;
+
+use anstyle::Style;
 use ctx_engine::core::message::{Message, Part, Role, Source};
 use ctx_engine::core::session::{Activity, Delivery, Status};
 use ctx_engine::core::stored_content::Content;
 use ctx_engine::core::suspension::{Kind, Suspension};
-use ctx_engine::core::text_limits::one_line;
-use ctx_engine::{Info, ListedMessage};
+use ctx_engine::{Engine, Info, ListedMessage, StoredTurn};
 use serde_json::Value;
 
 use crate::json::variant_name;
+use crate::markdown;
+use crate::problem::Problem;
 
-use super::super::output::{BOLD, DIM, GREEN, RED, YELLOW};
+use super::super::Context;
+use super::super::output::{BOLD, DIM, GREEN, RED, YELLOW, plural, visible_line, visible_text};
+use super::super::table::Cell;
+use super::super::times::Times;
+use super::turn_marks::TurnMarks;
 
 /// Characters of a tool's parameters or result that are shown.
 const TOOL_TEXT_MAX_CHARS: usize = 100;
+/// Columns of a terminal that does not tell its width.
+const WIDTH_DEFAULT: usize = 80;
 
-/// Removes terminal escape sequences: a model or a tool could use them to change the terminal.
-pub(in crate::cli) fn strip_control_chars(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+/// How messages are printed.
+pub(super) struct Reader {
+    times: Times,
+    /// Columns of a terminal, where Markdown is rendered. In a pipe texts stay as they are.
+    width: Option<usize>,
 }
 
-pub(super) fn message_lines(told: &ListedMessage) -> String {
-    let lines: Vec<String> = told.message.content.iter().filter_map(part_line).collect();
-    format!("{}\n{}", message_heading(told), lines.join("\n"))
+impl Reader {
+    pub(super) fn new(context: &Context, engine: &Engine) -> Self {
+        let is_terminal = std::io::stdout().is_terminal();
+        let width = is_terminal.then(|| context.out.width().unwrap_or(WIDTH_DEFAULT));
+        Self { times: context.out.times(engine.now()), width }
+    }
+
+    pub(super) fn message(&self, told: &ListedMessage) -> String {
+        let parts = told.message.content.iter();
+        let lines: Vec<String> = parts.filter_map(|part| self.part(part)).collect();
+        format!("{}\n{}", self.heading(told), lines.join("\n"))
+    }
+
+    fn heading(&self, told: &ListedMessage) -> String {
+        let when = self.times.minute(told.message.created_at);
+        let open = if told.turn.is_none() { " · open" } else { "" };
+        let role = variant_name(&told.message.role);
+        let from = match (told.message.role, told.message.source, &told.provider_id) {
+            (Role::User, Some(source), _) if source != Source::Human => {
+                format!(" ({})", variant_name(&source))
+            }
+            (Role::Assistant, _, Some(provider)) if !provider.is_empty() => {
+                let model =
+                    told.model.as_ref().map_or_else(String::new, |model| format!("/{model}"));
+                format!(" ({}{})", visible_text(provider), visible_text(&model))
+            }
+            _ => String::new(),
+        };
+        format!("{BOLD}{role}{BOLD:#}{from} {DIM}{when}{open}{DIM:#}")
+    }
+
+    fn text(&self, text: &str) -> String {
+        let Some(width) = self.width else { return visible_text(text) };
+        let lines = markdown::render(text, width);
+        lines.iter().map(|line| markdown::print_line(line)).collect::<Vec<_>>().join("\n")
+    }
+
+    fn part(&self, part: &Part) -> Option<String> {
+        Some(match part {
+            Part::Text { text } => self.text(text),
+            Part::Thought { text, .. } if text.trim().is_empty() => return None,
+            Part::Record { .. } => return None,
+            Part::Thought { text, .. } => dim_lines(&visible_text(text)),
+            Part::ToolCall { name: tool, params, status, .. } => {
+                format!(
+                    "{DIM}→ {} {} · {}{DIM:#}",
+                    visible_text(tool),
+                    abbreviate(params),
+                    variant_name(status)
+                )
+            }
+            Part::ToolResult { content, is_error, .. } => result_line(content, *is_error),
+            Part::Error { code, message, .. } => error_line(code, message),
+            Part::Plan { entries } => format!("{DIM}plan {}{DIM:#}", abbreviate(entries)),
+            Part::Image { media_type, blob, .. } => {
+                format!("{DIM}{} {}{DIM:#}", visible_text(media_type), blob.0.short())
+            }
+            Part::Summary { text } => format!("{DIM}summary:{DIM:#} {}", self.text(text)),
+        })
+    }
 }
 
-fn message_heading(told: &ListedMessage) -> String {
-    let at = told.message.created_at.to_string();
-    let when = &at[..16.min(at.len())];
-    let open = if told.turn.is_none() { " · open" } else { "" };
-    let role = variant_name(&told.message.role);
-    let from = match (told.message.role, told.message.source, &told.provider_id) {
-        (Role::User, Some(source), _) if source != Source::Human => {
-            format!(" ({})", variant_name(&source))
-        }
-        (Role::Assistant, _, Some(provider)) if !provider.is_empty() => {
-            let model = told.model.as_ref().map_or_else(String::new, |model| format!("/{model}"));
-            format!(" ({}{})", strip_control_chars(provider), strip_control_chars(&model))
-        }
-        _ => String::new(),
-    };
-    format!("{BOLD}{role}{BOLD:#}{from} {DIM}{when}{open}{DIM:#}")
+/// Each line dimmed: a pager resets the style at the end of a line.
+fn dim_lines(text: &str) -> String {
+    text.lines().map(|line| format!("{DIM}{line}{DIM:#}")).collect::<Vec<_>>().join("\n")
 }
 
-fn part_line(part: &Part) -> Option<String> {
-    Some(match part {
-        Part::Text { text } => strip_control_chars(text),
-        Part::Thought { text, .. } if text.trim().is_empty() => return None,
-        Part::Thought { text, .. } => format!("{DIM}{}{DIM:#}", strip_control_chars(text)),
-        Part::ToolCall { name: tool, params, status, .. } => {
-            format!(
-                "{DIM}→ {} {} · {}{DIM:#}",
-                strip_control_chars(tool),
-                abbreviate(params),
-                variant_name(status)
-            )
+/// A turn and its messages, for `ctx show`.
+pub(in crate::cli) async fn turn_text(
+    context: &Context,
+    engine: &Engine,
+    turn: &StoredTurn,
+) -> Result<Vec<String>, Problem> {
+    let mut marks = TurnMarks::none(context.out.times(engine.now()));
+    marks.add(engine, [turn.id]).await?;
+    let mut lines = vec![marks.of(turn.id).to_owned()];
+    let reader = Reader::new(context, engine);
+    match engine.messages().turn_messages(turn.id).await? {
+        None => lines.push("The messages were deleted.".to_owned()),
+        Some(messages) => {
+            for message in messages {
+                let told = ListedMessage {
+                    message,
+                    turn: Some(turn.id),
+                    provider_id: turn.header.provider_id.clone(),
+                    model: turn.header.model.clone(),
+                    delivered_at: None,
+                };
+                lines.push(String::new());
+                lines.extend(reader.message(&told).lines().map(str::to_owned));
+            }
         }
-        Part::ToolResult { content, is_error, .. } => result_line(content, *is_error),
-        Part::Error { code, message, .. } => error_line(code, message),
-        Part::Plan { entries } => format!("{DIM}plan {}{DIM:#}", abbreviate(entries)),
-        Part::Image { media_type, blob, .. } => {
-            format!("{DIM}{} {}{DIM:#}", strip_control_chars(media_type), blob.0.short())
-        }
-        Part::Summary { text } => format!("{DIM}summary:{DIM:#} {}", strip_control_chars(text)),
-    })
+    }
+    Ok(lines)
 }
 
 fn result_line(content: &Content, is_error: bool) -> String {
     let mark = if is_error { "✗" } else { "←" };
     match content {
         Content::Text(text) => {
-            format!(
-                "{DIM}{mark} {}{DIM:#}",
-                strip_control_chars(&one_line(text, TOOL_TEXT_MAX_CHARS))
-            )
+            format!("{DIM}{mark} {}{DIM:#}", visible_line(text, TOOL_TEXT_MAX_CHARS))
         }
         Content::Blob { blob, bytes } => {
             format!("{DIM}{mark} {bytes} bytes, `ctx show {}`{DIM:#}", blob.0.short())
@@ -85,20 +144,16 @@ fn result_line(content: &Content, is_error: bool) -> String {
 fn abbreviate(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        value => strip_control_chars(&one_line(&value.to_string(), TOOL_TEXT_MAX_CHARS)),
+        value => visible_line(&value.to_string(), TOOL_TEXT_MAX_CHARS),
     }
 }
 
 pub(super) fn error_line(code: &str, message: &str) -> String {
-    format!(
-        "{RED}error{RED:#}: {} {DIM}[{}]{DIM:#}",
-        strip_control_chars(message),
-        strip_control_chars(code)
-    )
+    format!("{RED}error{RED:#}: {} {DIM}[{}]{DIM:#}", visible_text(message), visible_text(code))
 }
 
 /// The text and summary parts of a message, joined.
-pub(super) fn message_text(message: &Message) -> String {
+pub(in crate::cli) fn message_text(message: &Message) -> String {
     let text = |part: &Part| match part {
         Part::Text { text } | Part::Summary { text } => Some(text.clone()),
         _ => None,
@@ -109,40 +164,50 @@ pub(super) fn message_text(message: &Message) -> String {
 pub(in crate::cli) fn session_line(info: &Info) -> String {
     let row = &info.session;
     let at = row.last_activity_at.to_string();
-    let title = row.title.as_ref().map_or_else(String::new, |title| {
-        format!(" {}", strip_control_chars(&one_line(title, 60)))
-    });
-    let plural = if row.turn_count == 1 { "" } else { "s" };
+    let title = row
+        .title
+        .as_ref()
+        .map_or_else(String::new, |title| format!(" {}", visible_line(title, 60)));
+    let turns = plural(row.turn_count, "turn");
+    let words = conditions(info);
+    let words: String =
+        words.iter().map(|(word, style)| format!("{style}{word}{style:#} · ")).collect();
     format!(
-        "{BOLD}{}{BOLD:#}{title} {}{DIM}{} turn{plural} · {}{DIM:#}",
-        strip_control_chars(&one_line(&row.label, 60)),
-        conditions(info),
-        row.turn_count,
+        "{BOLD}{}{BOLD:#}{title} {words}{DIM}{turns} · {}{DIM:#}",
+        visible_line(&row.label, 60),
         &at[..16.min(at.len())]
     )
 }
 
 /// Everything that differs from an idle, active session without waiting messages.
-fn conditions(info: &Info) -> String {
+fn conditions(info: &Info) -> Vec<(String, Style)> {
     let mut words = Vec::new();
     match info.session.status {
         Status::Active => {}
-        Status::Suspended => words.push(format!("{YELLOW}interrupted by a restart{YELLOW:#}")),
-        Status::Archived => words.push(format!("{DIM}archived{DIM:#}")),
-        Status::Error => words.push(format!("{RED}damaged{RED:#}")),
+        Status::Suspended => words.push(("interrupted by a restart".to_owned(), YELLOW)),
+        Status::Archived => words.push(("archived".to_owned(), DIM)),
+        Status::Error => words.push(("damaged".to_owned(), RED)),
     }
     match info.session.state {
         Activity::Idle => {}
-        Activity::Running => words.push(format!("{GREEN}running{GREEN:#}")),
-        Activity::Suspended => words.push(format!("{YELLOW}waiting for an answer{YELLOW:#}")),
+        Activity::Running => words.push(("running".to_owned(), GREEN)),
+        Activity::Suspended => words.push(("waiting for an answer".to_owned(), YELLOW)),
     }
     if info.prompt.is_some() {
-        words.push(format!("{YELLOW}prompt pending{YELLOW:#}"));
+        words.push(("prompt pending".to_owned(), YELLOW));
     }
     if !info.inbox.is_empty() {
-        words.push(format!("{} queued", info.inbox.len()));
+        words.push((format!("{} queued", info.inbox.len()), Style::new()));
     }
-    words.into_iter().map(|word| format!("{word} · ")).collect()
+    words
+}
+
+/// The state of a session in a table, in the colour of its first word.
+pub(in crate::cli) fn condition_cell(info: &Info) -> Cell {
+    let words = conditions(info);
+    let style = words.first().map_or_else(Style::new, |(_, style)| *style);
+    let words: Vec<String> = words.into_iter().map(|(word, _)| word).collect();
+    Cell::styled(words.join(" · "), style)
 }
 
 /// What a session waits for, and the commands that answer it.
@@ -154,7 +219,7 @@ pub(super) fn waiting_lines(info: &Info) -> Vec<String> {
         lines.push(format!(
             "{}\nAnswer with `ctx session answer {session} continue` or \
              `ctx session answer {session} start_fresh`.",
-            strip_control_chars(&prompt.text)
+            visible_text(&prompt.text)
         ));
     }
     if info.session.delivery != Delivery::Open && !info.inbox.is_empty() {
@@ -183,7 +248,7 @@ fn suspension_lines(suspension: &Suspension, session: &str) -> String {
     let question = awaited
         .question
         .as_deref()
-        .map_or_else(String::new, |question| format!(": {}", strip_control_chars(question)));
+        .map_or_else(String::new, |question| format!(": {}", visible_text(question)));
     match awaited.kind {
         Kind::ToolResult => {
             let calls: Vec<String> = awaited
@@ -192,8 +257,8 @@ fn suspension_lines(suspension: &Suspension, session: &str) -> String {
                 .map(|call| {
                     format!(
                         "  {} {} {}",
-                        strip_control_chars(&call.id),
-                        strip_control_chars(&call.name),
+                        visible_text(&call.id),
+                        visible_text(&call.name),
                         abbreviate(&call.params)
                     )
                 })
@@ -201,7 +266,7 @@ fn suspension_lines(suspension: &Suspension, session: &str) -> String {
             let results: String = awaited
                 .tool_calls
                 .iter()
-                .map(|call| format!(" --result {}=TEXT", strip_control_chars(&call.id)))
+                .map(|call| format!(" --result {}=TEXT", visible_text(&call.id)))
                 .collect();
             format!(
                 "Waiting for tool results:\n{}\n\
@@ -219,11 +284,7 @@ fn suspension_lines(suspension: &Suspension, session: &str) -> String {
                 .options
                 .iter()
                 .map(|offer| {
-                    format!(
-                        "\n  {}: {}",
-                        strip_control_chars(&offer.id),
-                        strip_control_chars(&offer.label)
-                    )
+                    format!("\n  {}: {}", visible_text(&offer.id), visible_text(&offer.label))
                 })
                 .collect();
             let choice = awaited.options.first().map_or("TEXT", |_| "CHOICE");

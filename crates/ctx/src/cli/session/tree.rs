@@ -3,23 +3,24 @@
 use std::collections::{HashMap, HashSet};
 
 use ctx_engine::core::id::TurnId;
-use ctx_engine::core::text_limits::one_line;
 use ctx_engine::{Engine, TreeTurn as EngineTreeTurn};
 use serde_json::json;
 
 use crate::json::turn_json::TreeTurn;
+use crate::markdown::{cut, text_width};
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::{BOLD, YELLOW};
-use super::transcript::{message_text, strip_control_chars};
+use super::super::output::{BOLD, DIM, ID, visible_line};
+use super::transcript::message_text;
 
 /// Turns of a larger tree are left out.
 const TURNS_MAX: usize = 1000;
+const TITLE_MAX_CHARS: usize = 200;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Select the session by label or id
+    /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
 }
@@ -33,29 +34,40 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             String::new,
         );
     }
+    let short = engine.ids().short_objects(turns.iter().map(|turn| turn.id.0).collect()).await?;
     let mut titles = HashMap::new();
-    for turn in &turns {
-        titles.insert(turn.id, first_message(&engine, turn.id).await?);
+    for (turn, short) in turns.iter().zip(short) {
+        titles.insert(turn.id, (short, first_message(&engine, turn.id).await?));
     }
-    context.out.print(
+    let width = context.out.width();
+    context.out.print_paged(
         || json!(null),
         || match turns.as_slice() {
-            [] => "The session has no turns yet.".to_owned(),
-            turns => draw(turns, &titles).join("\n"),
+            [] => vec!["The session has no turns yet.".to_owned()],
+            turns => {
+                let mut lines = draw(turns, &titles, width);
+                if turns.len() == TURNS_MAX {
+                    lines.push(format!("{DIM}Only {TURNS_MAX} turns are shown.{DIM:#}"));
+                }
+                lines
+            }
         },
     )
 }
+
+/// The short id and the first message of each turn.
+type Titles = HashMap<TurnId, (String, String)>;
 
 async fn first_message(engine: &Engine, turn: TurnId) -> Result<String, Problem> {
     let messages = engine.messages().turn_messages(turn).await?.unwrap_or_default();
     Ok(messages.first().map_or_else(
         || "(purged)".to_owned(),
-        |message| strip_control_chars(&one_line(&message_text(message), 60)),
+        |message| visible_line(&message_text(message), TITLE_MAX_CHARS),
     ))
 }
 
 /// Only a turn with several children indents them, so that a long chain does not drift right.
-fn draw(turns: &[EngineTreeTurn], titles: &HashMap<TurnId, String>) -> Vec<String> {
+fn draw(turns: &[EngineTreeTurn], titles: &Titles, width: Option<usize>) -> Vec<String> {
     let known: HashSet<TurnId> = turns.iter().map(|turn| turn.id).collect();
     let mut children: HashMap<Option<TurnId>, Vec<&EngineTreeTurn>> = HashMap::new();
     for turn in turns {
@@ -65,7 +77,8 @@ fn draw(turns: &[EngineTreeTurn], titles: &HashMap<TurnId, String>) -> Vec<Strin
     let roots = children.get(&None).cloned().unwrap_or_default();
     let mut stack = branches(&roots, "");
     while let Some((turn, prefix, rest)) = stack.pop() {
-        lines.push(format!("{prefix}{}", line(turn, titles)));
+        let left = width.map(|width| width.saturating_sub(text_width(&prefix)));
+        lines.push(format!("{prefix}{}", line(turn, titles, left)));
         let below = children.get(&Some(turn.id)).cloned().unwrap_or_default();
         stack.extend(branches(&below, &rest));
     }
@@ -87,12 +100,15 @@ fn branches<'a>(
     below.iter().enumerate().rev().map(with_prefix).collect()
 }
 
-fn line(turn: &EngineTreeTurn, titles: &HashMap<TurnId, String>) -> String {
-    let title = titles.get(&turn.id).map_or("", String::as_str);
-    let heads: String = turn
-        .heads
-        .iter()
-        .map(|label| format!(" {BOLD}← {}{BOLD:#}", strip_control_chars(&one_line(label, 60))))
-        .collect();
-    format!("{YELLOW}{}{YELLOW:#} {title}{heads}", turn.id.0.short())
+fn line(turn: &EngineTreeTurn, titles: &Titles, width: Option<usize>) -> String {
+    let (short, title) = titles.get(&turn.id).map_or(("", ""), |(id, title)| (id, title));
+    let heads: Vec<String> =
+        turn.heads.iter().map(|label| format!(" ← {}", visible_line(label, 60))).collect();
+    let heads = heads.concat();
+    let used = short.len() + 1 + text_width(&heads);
+    let title = match width {
+        Some(width) => cut(title, width.saturating_sub(used)),
+        None => title.to_owned(),
+    };
+    format!("{ID}{short}{ID:#} {title}{BOLD}{heads}{BOLD:#}")
 }

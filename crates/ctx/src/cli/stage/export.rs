@@ -11,7 +11,7 @@ use super::super::Context;
 use super::super::bundle_file::BundleFile;
 
 pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), Problem> {
-    let mut recorder = context.engine()?.tasks().existing_recorder(&context.session);
+    let mut recorder = context.engine()?.tasks().find_recorder(&context.session).await?;
     let (manifest, bytes) = recorder.export().await?;
     let name = format!("task-{}.ctx-bundle", manifest.task);
     let mut file = BundleFile::create(context, output, &name)?;

@@ -6,7 +6,7 @@ use crate::json::{commit_json, task_json};
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::commit_line;
+use super::super::output::{commit_line, visible_text};
 
 pub(super) async fn run(context: &Context) -> Result<(), Problem> {
     let reply = context.recorder().await?.recover().await?;
@@ -20,7 +20,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Problem> {
             })
         },
         || match (&reply.text, &reply.commit) {
-            (Some(text), _) => text.clone(),
+            (Some(text), _) => visible_text(text),
             (None, Some(record)) => format!("Sealed {}", commit_line(record.id, &record.commit)),
             (None, None) => String::new(),
         },

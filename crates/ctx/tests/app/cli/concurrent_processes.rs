@@ -107,7 +107,8 @@ fn concurrent_inits_create_one_store_and_all_succeed() {
         .into_iter()
         .map(|child| crate::harness::repo::document(&child.wait_with_output().expect("it ends")));
     assert_eq!(made.filter(|told| told["created"] == true).count(), 1);
-    assert_eq!(repo.ok(["status"])["sessions"].as_array().map(Vec::len), Some(1));
+    let listed = repo.ok(["session", "list", "--all"]);
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "{listed}");
     let left: Vec<_> = std::fs::read_dir(repo.data())
         .into_iter()
         .flatten()

@@ -4,7 +4,7 @@ use crate::harness::repo::Repo;
 use crate::harness::test_store::on_postgres;
 
 /// Every verb, with arguments that let it succeed on a project whose task awaits an answer.
-const VERBS: [&[&str]; 20] = [
+const VERBS: [&[&str]; 22] = [
     &["init"],
     &["status"],
     &["log"],
@@ -16,6 +16,8 @@ const VERBS: [&[&str]; 20] = [
     &["doctor"],
     &["provider", "list"],
     &["schedule", "list"],
+    &["usage"],
+    &["usage", "statusline"],
     &["completions", "bash"],
     &["session", "list"],
     &["session", "show", "main"],
@@ -28,7 +30,7 @@ const VERBS: [&[&str]; 20] = [
 ];
 
 /// Verbs and a word that their help must contain.
-const HELP: [(&[&str], &str); 75] = [
+const HELP: [(&[&str], &str); 77] = [
     (&[], "Every command accepts --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -46,6 +48,8 @@ const HELP: [(&[&str], &str); 75] = [
     (&["provider"], "List and test"),
     (&["provider", "list"], "new session uses"),
     (&["provider", "test"], "timings"),
+    (&["usage"], "cost"),
+    (&["usage", "statusline"], "one line"),
     (&["completions"], "shell"),
     (&["stage"], "task"),
     (&["stage", "start"], "Open a task"),
@@ -93,7 +97,7 @@ const HELP: [(&[&str], &str); 75] = [
     (&["session", "inbox"], "waiting"),
     (&["session", "diff"], "side by side"),
     (&["export"], "Export a conversation"),
-    (&["import"], "Import a conversation"),
+    (&["import"], "Import conversations"),
     (&["schedule"], "schedules"),
     (&["schedule", "list"], "ticks"),
     (&["outbox"], "deliveries to channels"),

@@ -3,6 +3,9 @@
 //! A test has a directory of its own and sees only what a user sees: exit codes, output, and, where
 //! the question is what is on disk, the database. Modules are named after verbs or subjects.
 
+mod behaviour;
+mod chat;
+mod chat_leaving;
 mod classify;
 mod concurrent_processes;
 mod config;
@@ -10,8 +13,13 @@ mod damaged_store;
 mod entities;
 mod export_import;
 mod help;
+mod hook_install;
+mod hook_record;
+mod hook_spool;
+mod import_tools;
 mod init;
 mod invalid_input;
+mod lists;
 mod log;
 mod long_task;
 mod maintenance;
@@ -19,6 +27,7 @@ mod observe;
 mod policies;
 mod prompt;
 mod provider;
+mod reading;
 mod recover;
 mod run;
 mod search;
@@ -26,12 +35,15 @@ mod session;
 mod session_cancel;
 mod session_compact;
 mod session_workers;
+mod short_ids;
 mod show;
 mod stage_message;
 mod stale_task;
 mod store_copy;
 mod task_transitions;
+mod terminal_verbs;
 mod transition_records;
 mod unwritable_disk;
+mod usage;
 mod usage_errors;
 mod worked_examples;

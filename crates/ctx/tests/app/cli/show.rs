@@ -82,7 +82,7 @@ fn an_ambiguous_prefix_lists_the_candidates() {
         })
         .expect("an endless search ends by finding");
     let (exit, error) = repo.fails(["show", &twins.0[..4]]);
-    assert_eq!((exit, &error["code"]), (1, &json!("ambiguous")));
+    assert_eq!((exit, &error["code"]), (1, &json!("ambiguous_id")));
     let message = error["message"].as_str().expect("a message");
     for twin in [&twins.0, &twins.1] {
         assert!(message.contains(&twin[..8]), "{twin} is not named in {message}");

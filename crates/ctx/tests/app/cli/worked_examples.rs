@@ -107,8 +107,10 @@ fn the_next_task_finds_the_work_of_the_last_one() {
     repo.ok(["stage", "start", "Add pooling"]);
     let hits = repo.ok(["search", "backoff", "doubles"]);
     assert_eq!(hits["hits"].as_array().map(Vec::len), Some(1), "{hits}");
-    let step = repo.ok(["show", hits["hits"][0]["id"].as_str().expect("an id")]);
-    assert_eq!(step["content"]["task"], sealed["commit"]["task"]);
+    let hit = &hits["hits"][0];
+    assert_eq!((&hit["kind"], &hit["outcome"]), (&json!("task"), &json!("normal")), "{hit}");
+    assert_eq!(hit["task"], sealed["commit"]["task"]);
+    assert!(repo.ok(["show", hit["id"].as_str().expect("an id")]).is_object());
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn kill_everywhere(stage: &Repo, verb: &[&str], kills_min: usize, look: impl Fn(
 fn an_index_whose_writer_was_killed_is_filled_by_the_next_search() {
     let stage = stage();
     let wanted = hits(&stage.copy());
-    assert!(wanted.len() >= 12, "seed {}: {wanted:?}", seed());
+    assert!(wanted.len() >= 2, "seed {}: {wanted:?}", seed());
     kill_everywhere(&stage, ALL, 40, |repo, here| assert_eq!(hits(repo), wanted, "{here}"));
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct AgentServer {
 }
 
 /// The scripted agent, which cargo builds with the tests of the workspace.
-fn scripted_agent() -> PathBuf {
+pub(crate) fn scripted_agent() -> PathBuf {
     let program = Path::new(PROGRAM).with_file_name("examples").join("scripted-agent");
     assert!(program.exists(), "build it first: cargo build --workspace --example scripted-agent");
     program

@@ -1,6 +1,6 @@
 //! An HTTP client of one request per connection, its responses, and event streams.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -103,7 +103,15 @@ impl Client {
         head.push_str("\r\n");
         stream.write_all(head.as_bytes())?;
         stream.write_all(body)?;
-        read_response(&mut BufReader::new(stream))
+        let mut stream = BufReader::new(stream);
+        if method == "HEAD" {
+            // Its headers describe the body that a GET has.
+            let (status, headers) = read_head(&mut stream)?;
+            let mut bytes = Vec::new();
+            stream.read_to_end(&mut bytes)?;
+            return Ok(Response { status, headers, bytes, body: Value::Null });
+        }
+        read_response(&mut stream)
     }
 
     /// As [`Client::try_ask`] with a JSON body, for a server that may not answer.

@@ -5,27 +5,35 @@
 //! | `repo` | a project directory with a store, and verbs run in it |
 //! | `server` | a running `ctx serve` |
 //! | `client` | an HTTP client, its responses, and event streams |
+//! | `chat_client` | a client of the OpenAI-compatible API, with its history |
+//! | `mcp_client` | an MCP client, over pipes and HTTP |
 //! | `model_server` | a model server with scripted responses |
 //! | `adapter` | the channel adapters of `examples/`, and policies for them |
 //! | `irc_server` | a real IRC server, and a person on it |
 //! | `hook_server` | a receiver of webhooks that checks signatures |
 //! | `agent_server` | a `ctx serve` with scripted ACP agents |
+//! | `editor` | a `ctx acp`, and an editor in front of it |
 //! | `test_store` | the database of a test, and its rows |
 //! | `seed` | random numbers that can be drawn again |
+//! | `terminal` | the program on a pseudo terminal, and its screen |
 //! | `strace` | system calls of a verb, and faults injected into them |
 //!
 //! A test never sleeps to give something time: it waits for a condition with [`wait_until`].
 
 pub(crate) mod adapter;
 pub(crate) mod agent_server;
+pub(crate) mod chat_client;
 pub(crate) mod client;
+pub(crate) mod editor;
 pub(crate) mod hook_server;
 pub(crate) mod irc_server;
+pub(crate) mod mcp_client;
 pub(crate) mod model_server;
 pub(crate) mod repo;
 pub(crate) mod seed;
 pub(crate) mod server;
 pub(crate) mod strace;
+pub(crate) mod terminal;
 pub(crate) mod test_store;
 
 use std::path::Path;

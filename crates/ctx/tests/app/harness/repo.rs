@@ -87,6 +87,11 @@ impl Repo {
         self.root.path().join(name)
     }
 
+    /// The home directory of the user.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.root.path().join("home")
+    }
+
     /// The store's directory.
     pub(crate) fn data(&self) -> PathBuf {
         self.dir.join(".ctx")
@@ -133,7 +138,7 @@ impl Repo {
 
     /// Another program in the project's directory, with the same environment.
     pub(crate) fn foreign(&self, program: &str) -> Command {
-        let home = self.root.path().join("home");
+        let home = self.home();
         let mut command = command(program, &self.dir, &home);
         command.env("XDG_DATA_HOME", home.join("data"));
         test_store::set_store(&mut command, &self.dir);

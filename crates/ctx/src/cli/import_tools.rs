@@ -1,0 +1,242 @@
+//! `ctx import --from TOOL [PATH]` and `ctx import --all`: sessions of other tools.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::import::{
+    Change, Environment, Ledger, ReadProblem, Source, StoredSource, TOOLS, at_home, below,
+    store_source, tool,
+};
+use crate::problem::Problem;
+
+use super::output::{DIM, YELLOW, visible_text};
+use super::{Context, init};
+
+/// What happened to one file.
+struct Outcome {
+    source: Source,
+    effect: Effect,
+}
+
+enum Effect {
+    Stored(Box<StoredSource>),
+    Unchanged(Option<String>),
+    Failed(Problem),
+}
+
+/// Imports the sessions of one tool.
+pub(super) async fn from_tool(
+    context: &Context,
+    name: &str,
+    path: Option<&Path>,
+) -> Result<(), Problem> {
+    let tool = tool(name).ok_or_else(|| unknown_tool(name))?;
+    let sources = match path {
+        Some(path) => below(tool, path).map_err(|error| {
+            let message = format!("cannot read {}: {error}", path.display());
+            Problem::failed("source_unreadable", message)
+                .hint("name a session file of the tool, or a directory with sessions")
+        })?,
+        None => at_home(tool, &Environment::of_process()),
+    };
+    if sources.is_empty() {
+        let place =
+            path.map_or_else(|| "its own directory".to_owned(), |p| p.display().to_string());
+        let message = format!("no sessions of {name} found in {place}");
+        return Err(Problem::failed("no_sessions", message)
+            .hint(format!("give the place: `ctx import --from {name} PATH`")));
+    }
+    import(context, sources).await
+}
+
+fn unknown_tool(name: &str) -> Problem {
+    let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name()).collect();
+    Problem::wrong_use("unknown_tool", format!("unknown tool `{name}`"))
+        .hint(format!("use one of {}", names.join(", ")))
+}
+
+/// Imports the sessions of all tools that are found, after a question on a terminal.
+pub(super) async fn from_all(context: &Context, yes: bool) -> Result<(), Problem> {
+    let environment = Environment::of_process();
+    let mut sources = Vec::new();
+    let mut table = Vec::new();
+    for tool in TOOLS {
+        let found = at_home(tool, &environment);
+        if !found.is_empty() {
+            let bytes: u64 = found.iter().map(|source| source.bytes).sum();
+            table.push(format!("{:<12} {:>6} {:>10}", tool.name(), found.len(), megabytes(bytes)));
+            sources.extend(found);
+        }
+    }
+    if sources.is_empty() {
+        return Err(Problem::failed("no_sessions", "no sessions of other tools found")
+            .hint("name a tool and a place: `ctx import --from TOOL PATH`"));
+    }
+    if !context.out.is_json() {
+        eprintln!("{:<12} {:>6} {:>10}\n{}", "tool", "files", "size", table.join("\n"));
+    }
+    if !yes && !confirmed(sources.len())? {
+        return Err(Problem::failed("not_confirmed", "nothing was imported")
+            .hint("confirm with `ctx import --all --yes`"));
+    }
+    import(context, sources).await
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+fn confirmed(count: usize) -> Result<bool, Problem> {
+    if !std::io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    eprint!("Import {count} file{}? [y/N] ", if count == 1 { "" } else { "s" });
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    read.map_err(|error| Problem::failed("input", format!("failed to read the answer: {error}")))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+async fn import(context: &Context, sources: Vec<Source>) -> Result<(), Problem> {
+    init::ensure_store(context).await?;
+    let engine = context.engine()?;
+    let mut ledger = Ledger::open(&context.data);
+    let total: u64 = sources.iter().map(|source| source.bytes).sum();
+    let (mut done, mut outcomes) = (0, Vec::with_capacity(sources.len()));
+    for source in sources {
+        context.out.progress("importing", done, total);
+        let effect = import_one(&engine, &mut ledger, &source).await;
+        done += source.bytes;
+        outcomes.push(Outcome { source, effect });
+    }
+    context.out.progress("importing", total, total);
+    if let Err(error) = ledger.save() {
+        tracing::warn!(%error, "the list of imported files was not written");
+    }
+    report(context, &outcomes)
+}
+
+async fn import_one(engine: &ctx_engine::Engine, ledger: &mut Ledger, source: &Source) -> Effect {
+    let change = ledger.change(source).unwrap_or(Change::Grown);
+    if let Change::Unchanged(entry) = &change {
+        let is_here = match &entry.session {
+            Some(session) => engine.sessions().get(session).await.is_ok(),
+            None => true,
+        };
+        if is_here {
+            return Effect::Unchanged(entry.session.clone());
+        }
+    }
+    match store_source(engine, source).await {
+        Ok(mut stored) => {
+            let why = match change {
+                Change::Edited => Some("the file was changed in a part that was imported before"),
+                Change::Shortened => Some("the file is shorter than when it was imported before"),
+                _ => None,
+            };
+            if let Some(why) = why {
+                stored.problem_count += 1;
+                stored.problems.insert(0, ReadProblem { line: 0, why: why.to_owned() });
+            }
+            let session = stored.session.map(|session| session.to_string());
+            if let Err(error) = ledger.note(source, session) {
+                tracing::warn!(%error, "a file could not be read again");
+            }
+            Effect::Stored(Box::new(stored))
+        }
+        Err(problem) => Effect::Failed(problem),
+    }
+}
+
+fn report(context: &Context, outcomes: &[Outcome]) -> Result<(), Problem> {
+    let failed = outcomes.iter().filter(|one| matches!(one.effect, Effect::Failed(_))).count();
+    context.out.print(
+        || json!({"imported": outcomes.iter().map(document).collect::<Vec<_>>()}),
+        || lines(outcomes),
+    )?;
+    match failed {
+        0 => Ok(()),
+        n => Err(Problem::failed("import_incomplete", format!("{n} files were not imported"))
+            .hint("the other files were imported; run the same command again")),
+    }
+}
+
+fn document(outcome: &Outcome) -> Value {
+    let mut document = json!({
+        "tool": outcome.source.tool.name(),
+        "path": outcome.source.path.display().to_string(),
+    });
+    let more = match &outcome.effect {
+        Effect::Unchanged(session) => {
+            json!({"effect": "unchanged", "session": session, "turns": 0})
+        }
+        Effect::Failed(problem) => json!({"effect": "failed", "error": problem.json()}),
+        Effect::Stored(stored) => json!({
+            "effect": effect_name(stored),
+            "session": stored.session.map(|session| session.to_string()),
+            "title": stored.facts.title,
+            "turns": stored.report.turns,
+            "known_turns": stored.report.known,
+            "branches": stored.report.branches,
+            "continued_in": stored.report.continued_in,
+            "workers": stored.workers,
+            "problems": stored.problems.iter().map(|problem| json!({
+                "line": (problem.line > 0).then_some(problem.line),
+                "message": problem.why,
+            })).collect::<Vec<_>>(),
+            "problem_count": stored.problem_count,
+        }),
+    };
+    if let (Value::Object(document), Value::Object(more)) = (&mut document, more) {
+        document.extend(more);
+    }
+    document
+}
+
+fn effect_name(stored: &StoredSource) -> &'static str {
+    match (&stored.report, stored.session) {
+        (_, None) => "empty",
+        (report, _) if report.created => "created",
+        (report, _) if report.turns > 0 => "extended",
+        _ => "unchanged",
+    }
+}
+
+fn lines(outcomes: &[Outcome]) -> String {
+    let mut lines = Vec::new();
+    let (mut created, mut extended, mut unchanged, mut turns) = (0, 0, 0, 0);
+    for Outcome { source, effect } in outcomes {
+        let path = visible_text(&source.path.display().to_string());
+        match effect {
+            Effect::Unchanged(_) => unchanged += 1,
+            Effect::Failed(problem) => lines.push(format!("{path}: {}", problem.message)),
+            Effect::Stored(stored) => {
+                turns += stored.report.turns;
+                match effect_name(stored) {
+                    "created" => created += 1,
+                    "extended" => extended += 1,
+                    _ => unchanged += 1,
+                }
+                for problem in &stored.problems {
+                    let place = match problem.line {
+                        0 => String::new(),
+                        line => format!("line {line}: "),
+                    };
+                    lines.push(format!("{YELLOW}{path}{YELLOW:#}: {place}{}", problem.why));
+                }
+                if let Some(label) = &stored.report.continued_in {
+                    lines.push(format!(
+                        "{path}: the session was continued here; its new turns are in {label}"
+                    ));
+                }
+            }
+        }
+    }
+    lines.push(format!(
+        "{created} created, {extended} extended, {unchanged} unchanged {DIM}({turns} turns){DIM:#}"
+    ));
+    lines.join("\n")
+}

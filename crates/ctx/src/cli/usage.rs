@@ -1,0 +1,237 @@
+//! `ctx usage`: tokens, cost, messages, tool calls and time.
+
+use clap::Subcommand;
+use ctx_engine::core::prices::TABLE_DATE;
+use ctx_engine::core::text_limits::one_line;
+use ctx_engine::core::usage::{Bill, By, parse_since};
+use ctx_engine::{UsageKey, UsageReport};
+use serde_json::json;
+
+use crate::json::usage_json::{ROWS_MAX, UsageDocument, UsageSum};
+use crate::problem::Problem;
+
+use super::Context;
+use super::output::{BOLD, DIM};
+
+/// Longest key in a table, in characters.
+const KEY_MAX_CHARS: usize = 40;
+const UNKNOWN: &str = "unknown";
+
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    /// Sum by day (UTC), model, project, session or provider
+    #[arg(long, default_value = "day", value_parser = By::ALL.map(By::name))]
+    by: String,
+    /// Begin at a day such as 2026-11-17, or a duration before now such as 7d; whole days count
+    #[arg(long, value_name = "D")]
+    since: Option<String>,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Print today's usage in one line, for shells and status lines of agents
+    Statusline,
+}
+
+pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
+    match args.verb {
+        Some(Verb::Statusline) => statusline(context).await,
+        None => report(context, args).await,
+    }
+}
+
+async fn report(context: &Context, args: &Args) -> Result<(), Problem> {
+    let engine = context.engine()?;
+    let by = By::named(&args.by).unwrap_or_default();
+    let since = match args.since.as_deref() {
+        None => None,
+        Some(text) => Some(parse_since(text, engine.now()).ok_or_else(|| {
+            let why = format!("invalid value `{text}` for --since: it is no day and no duration");
+            Problem::wrong_use("bad_since", why).hint("use a day such as 2026-11-17, or 7d")
+        })?),
+    };
+    let report = engine.usage().report(by, since).await?;
+    context.out.print(|| json!(UsageDocument::new(by, &report)), || lines(by, &report))
+}
+
+/// One line about today. A store that does not exist has no usage.
+async fn statusline(context: &Context) -> Result<(), Problem> {
+    let engine = match context.engine() {
+        Ok(engine) => Some(engine),
+        Err(problem) if problem.code == "no_store" => None,
+        Err(problem) => return Err(problem),
+    };
+    let today = match &engine {
+        Some(engine) => engine.usage().today().await?,
+        None => Bill::default(),
+    };
+    context.out.print(
+        || json!({"today": UsageSum::from(&today)}),
+        || {
+            let turns = today.tally.turns;
+            let plural = if turns == 1 { "" } else { "s" };
+            let tokens = amount(today.tally.tokens());
+            format!("today {} · {tokens} tokens · {turns} turn{plural}", cost(&today))
+        },
+    )
+}
+
+fn lines(by: By, report: &UsageReport) -> String {
+    if report.rows.is_empty() {
+        return "No usage. Send a message with `ctx run`.".to_owned();
+    }
+    let heads =
+        [by.name(), "turns", "messages", "tools", "fresh", "cached", "output", "cost", "time"];
+    let mut cells = vec![heads.map(str::to_owned).to_vec()];
+    let shown = report.rows.iter().take(ROWS_MAX);
+    cells.extend(shown.map(|(key, bill)| line(&key_text(key), bill)));
+    cells.push(line("total", &report.total));
+    let mut lines = aligned(&cells);
+    if let Some(head) = lines.first_mut() {
+        *head = format!("{DIM}{head}{DIM:#}");
+    }
+    if let Some(total) = lines.last_mut() {
+        *total = format!("{BOLD}{total}{BOLD:#}");
+    }
+    let more = report.rows.len().saturating_sub(ROWS_MAX);
+    if more > 0 {
+        lines.insert(lines.len() - 1, format!("{DIM}… {more} more{DIM:#}"));
+    }
+    if report.total.unpriced_turns > 0 {
+        let unpriced = report.total.unpriced_turns;
+        let (plural, verb) = if unpriced == 1 { ("", "has") } else { ("s", "have") };
+        lines.push(format!(
+            "{DIM}{unpriced} turn{plural} {verb} no known cost. Set prices under [prices] in \
+             ctx.toml; those of the program are of {TABLE_DATE}.{DIM:#}"
+        ));
+    }
+    lines.join("\n")
+}
+
+fn key_text(key: &UsageKey) -> String {
+    let text = match key {
+        UsageKey::Day(day) => ctx_engine::core::usage::day_name(*day),
+        UsageKey::Model(key) | UsageKey::Provider(key) => {
+            key.clone().unwrap_or_else(|| "(none)".to_owned())
+        }
+        UsageKey::Project(key) => key.clone().unwrap_or_else(|| "(deleted)".to_owned()),
+        UsageKey::Session { label, title, .. } => title.clone().unwrap_or_else(|| label.clone()),
+        UsageKey::DeletedSession => "(deleted)".to_owned(),
+    };
+    // Names come from other programs: control characters must not reach the terminal.
+    let visible: String = text.chars().flat_map(visible).collect();
+    one_line(&visible, KEY_MAX_CHARS)
+}
+
+fn visible(c: char) -> impl Iterator<Item = char> {
+    let escaped = c.is_control().then(|| c.escape_default());
+    let plain = escaped.is_none().then_some(c);
+    escaped.into_iter().flatten().chain(plain)
+}
+
+fn line(key: &str, bill: &Bill) -> Vec<String> {
+    let tally = &bill.tally;
+    let tokens = |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), amount);
+    vec![
+        key.to_owned(),
+        tally.turns.to_string(),
+        tally.messages.to_string(),
+        tally.tool_calls.to_string(),
+        tokens(tally.input.value().map(|_| tally.fresh)),
+        tokens(tally.cached.value()),
+        tokens(tally.output.value()),
+        cost(bill),
+        duration(tally.duration_ms),
+    ]
+}
+
+/// A cost that is known in part is a lower bound.
+fn cost(bill: &Bill) -> String {
+    match bill.cost {
+        None if bill.tally.answered == 0 => "-".to_owned(),
+        None => UNKNOWN.to_owned(),
+        Some(cost) if bill.unpriced_turns > 0 => format!("≥ ${}", cost.rounded()),
+        Some(cost) => format!("${}", cost.rounded()),
+    }
+}
+
+/// A count with three digits and a unit: 950, 12.3k, 4.56M.
+fn amount(count: u64) -> String {
+    let scaled = |unit: u64, name: &str| {
+        let places = match count / unit {
+            0..10 => 2,
+            10..100 => 1,
+            _ => 0,
+        };
+        format!("{:.places$}{name}", count as f64 / unit as f64)
+    };
+    match count {
+        0..1000 => count.to_string(),
+        1000..999_500 => scaled(1000, "k"),
+        999_500..999_500_000 => scaled(1_000_000, "M"),
+        _ => scaled(1_000_000_000, "G"),
+    }
+}
+
+fn duration(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms}ms"),
+        1..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h {:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// Rows of cells as lines: the first column is aligned left, the others right.
+fn aligned(cells: &[Vec<String>]) -> Vec<String> {
+    let columns = cells.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        cells.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let pad = |(column, cell): (usize, &String)| match column {
+        0 => format!("{cell:<width$}", width = widths[0]),
+        _ => format!("{cell:>width$}", width = widths[column]),
+    };
+    cells.iter().map(|row| row.iter().enumerate().map(pad).collect::<Vec<_>>().join("  ")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_three_digits_and_a_unit() {
+        let table = [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1.00k"),
+            (12_345, "12.3k"),
+            (999_499, "999k"),
+            (999_500, "1.00M"),
+            (4_560_000, "4.56M"),
+            (12_000_000_000, "12.0G"),
+        ];
+        for (count, text) in table {
+            assert_eq!(amount(count), text);
+        }
+    }
+
+    #[test]
+    fn durations_have_two_units() {
+        let table = [(7, "7ms"), (59_999, "59s"), (61_000, "1m 01s"), (7_380_000, "2h 03m")];
+        for (ms, text) in table {
+            assert_eq!(duration(ms), text);
+        }
+    }
+
+    #[test]
+    fn control_characters_of_a_name_are_visible() {
+        let key = UsageKey::Model(Some("a\u{1b}]52;c;x\u{7}\nb".to_owned()));
+        assert_eq!(key_text(&key), "a\\u{1b}]52;c;x\\u{7}\\nb");
+    }
+}

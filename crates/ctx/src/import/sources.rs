@@ -1,0 +1,162 @@
+//! Which sessions of which tools are on this machine.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use ctx_engine::core::time::Timestamp;
+
+use super::Tool;
+use super::reading::{Facts, Reading};
+
+/// Directories below a tool's own that are searched.
+const DEPTH_MAX: usize = 6;
+
+/// The variables and the home directory that decide where tools store their sessions.
+pub(crate) struct Environment {
+    home: Option<PathBuf>,
+    variable: fn(&str) -> Option<String>,
+}
+
+impl Environment {
+    /// The environment of this process.
+    pub(crate) fn of_process() -> Self {
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self { home: variable("HOME").map(PathBuf::from), variable }
+    }
+
+    /// The directory that a variable names.
+    pub(super) fn dir(&self, variable: &str) -> Option<PathBuf> {
+        (self.variable)(variable).map(PathBuf::from)
+    }
+
+    /// The directory for the data of programs.
+    pub(super) fn data_home(&self) -> Option<PathBuf> {
+        self.dir("XDG_DATA_HOME").or_else(|| self.in_home(".local/share"))
+    }
+
+    /// A directory in the home directory.
+    pub(super) fn in_home(&self, name: &str) -> Option<PathBuf> {
+        self.home.as_ref().map(|home| home.join(name))
+    }
+}
+
+/// One of several sessions in a file.
+pub(super) struct SourcePart {
+    /// The id that the tool gave it.
+    pub(super) id: String,
+    /// A number that changes when the session changes.
+    pub(super) updated: Option<i64>,
+}
+
+/// A session of a tool: a file, or a part of one.
+#[derive(Clone)]
+pub(crate) struct Source {
+    pub(crate) tool: &'static dyn Tool,
+    pub(crate) path: PathBuf,
+    /// The id of the session in a file with several.
+    pub(crate) part: Option<String>,
+    /// The state of that session.
+    pub(super) updated: Option<i64>,
+    pub(crate) bytes: u64,
+    pub(crate) modified: SystemTime,
+}
+
+impl Source {
+    /// The name of its file without the ending, until its records say the id.
+    pub(super) fn name(&self) -> String {
+        if let Some(part) = &self.part {
+            return part.clone();
+        }
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or("session");
+        name.split('.').next().unwrap_or(name).to_owned()
+    }
+
+    /// When the file was changed.
+    pub(crate) fn modified_at(&self) -> Timestamp {
+        let since = self.modified.duration_since(SystemTime::UNIX_EPOCH);
+        let at = since.ok().and_then(|since| i64::try_from(since.as_millis()).ok());
+        Timestamp(self.updated.filter(|_| self.tool.name() == "opencode").or(at).unwrap_or(0))
+    }
+
+    /// What a list shows, read from the beginning of the file.
+    pub(crate) fn facts(&self) -> io::Result<Facts> {
+        let enough = || io::Error::other("enough was read");
+        let mut emit = |_| Err(enough());
+        let name = self.name();
+        let mut reading = Reading::new(self.tool.name(), &name, &mut emit);
+        match self.tool.read(self, &mut reading) {
+            Err(error) if error.kind() != io::ErrorKind::Other => Err(error),
+            _ => Ok(reading.main.facts),
+        }
+    }
+}
+
+/// The sessions of a tool below a file or directory, oldest first.
+///
+/// # Errors
+/// If the path cannot be read.
+pub(crate) fn below(tool: &'static dyn Tool, path: &Path) -> io::Result<Vec<Source>> {
+    let mut found = Vec::new();
+    let about = fs::metadata(path)?;
+    if about.is_dir() {
+        walk(tool, path, 0, &mut found)?;
+    } else {
+        add(tool, path.to_path_buf(), &about, &mut found)?;
+    }
+    found.sort_by(|a, b| (a.modified, &a.path).cmp(&(b.modified, &b.path)));
+    Ok(found)
+}
+
+/// The sessions of a tool in its own directories, oldest first.
+pub(crate) fn at_home(tool: &'static dyn Tool, environment: &Environment) -> Vec<Source> {
+    let homes = tool.homes(environment).into_iter();
+    homes.filter_map(|home| below(tool, &home).ok()).flatten().collect()
+}
+
+fn add(
+    tool: &'static dyn Tool,
+    path: PathBuf,
+    about: &fs::Metadata,
+    found: &mut Vec<Source>,
+) -> io::Result<()> {
+    let whole = Source {
+        tool,
+        bytes: about.len(),
+        modified: about.modified()?,
+        part: None,
+        updated: None,
+        path,
+    };
+    match tool.parts(&whole.path)? {
+        None => found.push(whole),
+        Some(parts) => found.extend(parts.into_iter().map(|part| Source {
+            part: Some(part.id),
+            updated: part.updated,
+            ..whole.clone()
+        })),
+    }
+    Ok(())
+}
+
+fn walk(
+    tool: &'static dyn Tool,
+    dir: &Path,
+    depth: usize,
+    found: &mut Vec<Source>,
+) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        // A link could lead in a circle.
+        let kind = entry.file_type()?;
+        let path = entry.path();
+        if kind.is_dir() && depth < DEPTH_MAX {
+            // A directory that cannot be read hides nothing but itself.
+            let _ = walk(tool, &path, depth + 1, found);
+        } else if kind.is_file() && tool.is_source(&path) {
+            add(tool, path, &entry.metadata()?, found)?;
+        }
+    }
+    Ok(())
+}
