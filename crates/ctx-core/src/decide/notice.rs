@@ -15,7 +15,7 @@ const DESCRIPTION_MAX_CHARS: usize = 160;
 pub(super) fn sealed(task: &Task, commit_type: &CommitType, commit: CommitId) -> String {
     format!(
         "The task was sealed as {}: {}\nCommit {commit}. To undo this, reopen the task: \
-         `ctx session reopen` or POST /api/sessions/{{id}}/task/reopen.",
+         `ctx session reopen SESSION` or POST /api/sessions/{{id}}/task/reopen.",
         commit_type.name(),
         description(task)
     )

@@ -302,7 +302,7 @@ fn draw_footer(buffer: &mut Buffer, area: Rect, state: &State) {
         (false, false) => "",
     };
     let tab = if enter == "Enter queues" { "" } else { " · Tab queues" };
-    let all = format!("{enter}{tab} · Alt-Enter new line{esc} · F1 help");
+    let all = format!("{enter}{tab} · Alt-Enter new line{esc} · F1 help · Ctrl-D leaves");
     let short = format!("{enter}{tab}{esc} · F1 help");
     let width = usize::from(area.width);
     let text = if text_width(&all) <= width { all } else { short };

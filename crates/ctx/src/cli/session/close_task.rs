@@ -41,12 +41,14 @@ pub(in crate::cli) struct ReopenArgs {
 
 pub(super) async fn confirm(context: &Context, args: ConfirmArgs) -> Result<(), Problem> {
     let engine = engine_without_runs(context).await?;
-    print(context, &engine.tasks().confirm(&args.session_name, args.message).await?)
+    let closed = engine.tasks().confirm(&args.session_name, args.message).await?;
+    print(context, &closed, &args.session_name)
 }
 
 pub(super) async fn abandon(context: &Context, args: AbandonArgs) -> Result<(), Problem> {
     let engine = engine_without_runs(context).await?;
-    print(context, &engine.tasks().abandon(&args.session_name, args.reason).await?)
+    let closed = engine.tasks().abandon(&args.session_name, args.reason).await?;
+    print(context, &closed, &args.session_name)
 }
 
 pub(super) async fn reopen(context: &Context, args: ReopenArgs) -> Result<(), Problem> {
@@ -61,17 +63,17 @@ pub(super) async fn reopen(context: &Context, args: ReopenArgs) -> Result<(), Pr
     )
 }
 
-fn print(context: &Context, closed: &ClosedTask) -> Result<(), Problem> {
+fn print(context: &Context, closed: &ClosedTask, session: &str) -> Result<(), Problem> {
     let ClosedTask { task, commit } = closed;
     context.out.print(
         || json!({"task": task_json::task(task), "commit": commit_json::commit_record(commit)}),
-        || sealed(task, commit),
+        || sealed(task, commit, session),
     )
 }
 
-fn sealed(task: &Task, commit: &CommitRecord) -> String {
+fn sealed(task: &Task, commit: &CommitRecord, session: &str) -> String {
     format!(
-        "Sealed as {}: {}\nCommit {}. Undo with `ctx session reopen`.",
+        "Sealed as {}: {}\nCommit {}. Undo with `ctx session reopen {session}`.",
         commit.commit.commit_type.name(),
         task.description,
         commit.id.0.short()

@@ -10,6 +10,7 @@ use super::{newest_here, show, terminal_prompts};
 
 /// Number of latest messages to show.
 const MESSAGES_SHOWN: usize = 6;
+const PROMPT: &str = "\n(/quit leaves)> ";
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
@@ -40,7 +41,8 @@ pub(in crate::cli) async fn run_for(context: &Context, session: &str) -> Result<
     result
 }
 
-/// Sends each line that the user types and prints the answer, until an empty line or end of input.
+/// Sends each line that the user types and prints the answer, until an empty line, `/quit` or the
+/// end of the input.
 async fn converse(
     context: &Context,
     engine: &ctx_engine::Engine,
@@ -49,7 +51,9 @@ async fn converse(
 ) -> Result<(), Problem> {
     // First ask what the session already waits for.
     exchange.follow(Ok(None)).await?;
-    while let Some(line) = exchange.follower().read_line("\n> ").await? {
+    while !exchange.follower().has_left()
+        && let Some(line) = exchange.follower().read_line(PROMPT).await?
+    {
         if line.is_empty() {
             break;
         }

@@ -14,6 +14,8 @@ use crate::problem::Problem;
 use super::live_printer::LivePrinter;
 use super::transcript::session_argument;
 
+/// Lines that end a conversation instead of being sent.
+const LEAVE_COMMANDS: [&str; 2] = ["/quit", "/exit"];
 /// After this time without an event the session row is read again.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
 
@@ -25,6 +27,8 @@ pub(in crate::cli) struct SessionFollower {
     seen: u64,
     interrupts: Signal,
     cancelled: bool,
+    /// Whether the user has left the conversation.
+    left: bool,
     pub(in crate::cli) printer: LivePrinter,
 }
 
@@ -47,6 +51,7 @@ impl SessionFollower {
             seen: info.session.seq,
             interrupts,
             cancelled: false,
+            left: false,
             printer,
         })
     }
@@ -133,14 +138,24 @@ impl SessionFollower {
         }
     }
 
-    /// Reads a line from the terminal. `None` at the end of the input or after Ctrl-C.
+    /// Whether the user has left the conversation: by Ctrl-D or a command to leave.
+    pub(in crate::cli) const fn has_left(&self) -> bool {
+        self.left
+    }
+
+    /// Reads a line from the terminal. `None` at the end of the input, at a command to leave, or
+    /// after Ctrl-C.
     pub(in crate::cli) async fn read_line(
         &mut self,
         prompt: &str,
     ) -> Result<Option<String>, Problem> {
         self.printer.end_line()?;
         tokio::select! {
-            line = super::terminal_prompts::read_line(prompt) => line,
+            line = super::terminal_prompts::read_line(prompt) => {
+                let line = line?.filter(|line| !LEAVE_COMMANDS.contains(&line.as_str()));
+                self.left = line.is_none();
+                Ok(line)
+            }
             _ = self.interrupts.recv() => self.interrupt().await.map(|()| None),
         }
     }

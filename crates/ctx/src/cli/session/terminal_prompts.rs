@@ -14,6 +14,8 @@ use super::super::Context;
 use super::super::output::visible_text;
 use super::session_follower::SessionFollower;
 
+const ANSWER_PROMPT: &str = "answer, Enter to decide later, or /quit> ";
+
 /// Whether input and output are a terminal and `--json` is not set.
 pub(in crate::cli) fn is_interactive(context: &Context) -> bool {
     !context.out.is_json() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
@@ -79,7 +81,7 @@ async fn ask_suspension(
         let line = format!("  {}) {}", n + 1, offer.label);
         follower.printer.print_line(&visible_text(&line))?;
     }
-    let Some(text) = follower.read_line("answer, or Enter to decide later> ").await? else {
+    let Some(text) = follower.read_line(ANSWER_PROMPT).await? else {
         return Ok(follower.was_cancelled());
     };
     if text.is_empty() {
@@ -114,7 +116,7 @@ async fn ask_prompt(
 ) -> Result<bool, Problem> {
     let Some(prompt) = &info.prompt else { return Ok(false) };
     follower.printer.print_line(&visible_text(&prompt.text))?;
-    let Some(text) = follower.read_line("answer, or Enter to decide later> ").await? else {
+    let Some(text) = follower.read_line(ANSWER_PROMPT).await? else {
         return Ok(false);
     };
     if text.is_empty() {

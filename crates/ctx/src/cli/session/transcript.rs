@@ -3,8 +3,10 @@
 use std::io::IsTerminal;
 
 use anstyle::Style;
+use ctx_engine::core::decide::default_label;
 use ctx_engine::core::message::{Message, Part, Role, Source};
 use ctx_engine::core::session::{Activity, Delivery, Status};
+use ctx_engine::core::short_id::ULID_TIME_CHARS;
 use ctx_engine::core::stored_content::Content;
 use ctx_engine::core::suspension::{Kind, Suspension};
 use ctx_engine::{Engine, Info, ListedMessage, StoredTurn};
@@ -22,6 +24,9 @@ use super::turn_marks::TurnMarks;
 
 /// Characters of a tool's parameters or result that are shown.
 const TOOL_TEXT_MAX_CHARS: usize = 100;
+/// Characters of an id in a command that a person may type. A session is found by fewer in most
+/// stores; so many are unique in all of them.
+const SHORT_CHARS: usize = 8;
 /// Columns of a terminal that does not tell its width.
 const WIDTH_DEFAULT: usize = 80;
 
@@ -296,8 +301,14 @@ fn suspension_lines(suspension: &Suspension, session: &str) -> String {
     }
 }
 
-/// The session as a command-line argument: its label, or its id if the label needs shell quoting.
+/// The session as a command-line argument: its label, a part of its id if ctx made the label, or its
+/// id if the label needs shell quoting.
 pub(in crate::cli) fn session_argument(info: &Info) -> String {
+    // The label that ctx gave repeats the id; a part of the id is easier to type.
+    let id = info.session.id;
+    if info.session.label == default_label(info.session.origin, id) {
+        return id.to_string().chars().skip(ULID_TIME_CHARS).take(SHORT_CHARS).collect();
+    }
     let simple = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
     let label = &info.session.label;
     if label.chars().all(simple) && !label.starts_with('-') {

@@ -54,13 +54,33 @@ fn ctrl_c_in_a_second_terminal_detaches() {
 fn a_permission_can_be_left_for_later() {
     let repo = Repo::new();
     let mut running = on_terminal(&repo, &["run", "permission please", "--label", "s"], 80);
-    running.wait_for("Enter to decide later>");
+    running.wait_for("Enter to decide later");
     running.send(ENTER);
     assert_eq!(running.exit().code(), Some(0));
     running.wait_for("ctx session answer s");
     assert_eq!(state(&repo, "s"), "suspended", "nothing was cancelled");
     repo.ok(["session", "answer", "s", "allow_once"]);
     assert_eq!(state(&repo, "s"), "idle");
+}
+
+#[test]
+fn quit_leaves_a_conversation_and_is_no_message() {
+    let repo = Repo::new();
+    repo.ok(["session", "new", "--label", "s"]);
+    let messages = || repo.ok(["session", "show", "s"])["messages"].as_array().map(Vec::len);
+    repo.ok(["session", "send", "s", "permission please"]);
+    let before = messages();
+    for prompts in [1, 2] {
+        let mut resumed = on_terminal(&repo, &["session", "resume", "s"], 80);
+        resumed.wait_for("Enter to decide later");
+        if prompts == 2 {
+            resumed.send(ENTER);
+            resumed.wait_for("(/quit leaves)>");
+        }
+        resumed.send("/quit\r");
+        assert_eq!(resumed.exit().code(), Some(0));
+    }
+    assert_eq!((messages(), state(&repo, "s")), (before, "suspended".to_owned()));
 }
 
 #[test]
