@@ -87,6 +87,7 @@
 //! [`Task::has_meaningful_work`]: ctx_core::task::Task::has_meaningful_work
 
 mod actor;
+mod atomic_imports;
 mod background;
 mod classifier;
 mod client_histories;
@@ -136,6 +137,7 @@ mod turns;
 mod usage;
 mod workers;
 
+pub use atomic_imports::{AtomicImport, AtomicSession};
 pub use background::Background;
 pub use classifier::{Classifier, ProviderClassifier, RuleClassifier};
 pub use client_histories::{ClientHistories, ClientRequest, ClientSession};
