@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 
 use crate::engine::{Engine, Error};
 use crate::imports::{
-    Batch, ImportReport, ImportTarget, ImportedTurn, Imports, branch_at, branch_label, encode,
-    find, is_replaced_by, is_stored,
+    Batch, ImportReport, ImportTarget, ImportedTurn, Imports, branch_at, branch_label,
+    branch_replaced_by, encode, find, is_replaced_by, is_stored,
 };
 
 /// Batches that may wait for the transaction.
@@ -168,8 +168,12 @@ impl AtomicSession<'_> {
             self.target = Some(own(head));
             return Ok(());
         }
-        if let Some(branch) = branch_at(engine, &self.new, self.tip).await? {
-            self.target = Some(branch);
+        let branch = match branch_at(engine, &self.new, self.tip).await? {
+            Some(branch) => Some(branch),
+            None => branch_replaced_by(engine, &self.new, self.tip, next).await?,
+        };
+        if branch.is_some() {
+            self.target = branch;
             return Ok(());
         }
         // The session was continued here: its new turns become a session of their own.

@@ -340,6 +340,27 @@ pub(crate) async fn branch_at(
     Ok(Some(ImportTarget { id: session.id, label, head: session.head }))
 }
 
+/// A session of the same source whose head is an earlier state of the turn `next`, which follows
+/// `parent`.
+pub(crate) async fn branch_replaced_by(
+    engine: &Engine,
+    new: &session::New,
+    parent: Option<TurnId>,
+    next: &Record,
+) -> Result<Option<ImportTarget>, Error> {
+    let tree = engine.sessions().tree(&new.id.to_string(), TREE_MAX).await?;
+    for turn in tree.into_iter().filter(|turn| turn.parent == parent) {
+        let own = turn.heads.into_iter().find(|label| is_own(new, label));
+        if let Some(label) = own
+            && is_replaced_by(engine, Some(turn.id), next).await?
+        {
+            let id = engine.sessions().get(&label).await?.session.id;
+            return Ok(Some(ImportTarget { id, label, head: Some(turn.id) }));
+        }
+    }
+    Ok(None)
+}
+
 /// Whether a label is one that the import of a session gives.
 fn is_own(new: &session::New, label: &str) -> bool {
     let rest = label.strip_prefix(new.label.as_str());

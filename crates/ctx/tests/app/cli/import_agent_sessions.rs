@@ -189,7 +189,7 @@ fn a_killed_import_leaves_all_or_nothing() {
     }
     source.execute_batch("COMMIT").expect("it commits");
     let count = |repo: &Repo| {
-        let listed = repo.ok(["session", "list", "--status", "all", "--limit", "1000"]).to_string();
+        let listed = repo.ok(["session", "list", "--all", "--limit", "1000"]).to_string();
         listed.matches("\"agent-sessions:").count()
     };
     let whole = repo.copy();
@@ -220,7 +220,7 @@ fn a_killed_import_leaves_all_or_nothing() {
 #[test]
 fn a_wrong_database_and_wrong_flags_change_nothing() {
     let repo = Repo::new();
-    let before = repo.ok(["session", "list", "--status", "all"]);
+    let before = repo.ok(["session", "list", "--all"]);
     let other = repo.beside("other.db");
     database(&other).execute_batch("CREATE TABLE t (a)").expect("a table");
     let text = repo.write("notes.txt", "not a database");
@@ -240,5 +240,5 @@ fn a_wrong_database_and_wrong_flags_change_nothing() {
     ] {
         assert_eq!(repo.refuses(arguments).0, 2, "{arguments:?}");
     }
-    assert_eq!(repo.ok(["session", "list", "--status", "all"]), before);
+    assert_eq!(repo.ok(["session", "list", "--all"]), before);
 }
