@@ -89,6 +89,7 @@
 mod actor;
 mod atomic_imports;
 mod background;
+mod blame;
 mod classifier;
 mod client_histories;
 mod clock;
@@ -139,6 +140,7 @@ mod workers;
 
 pub use atomic_imports::{AtomicImport, AtomicSession};
 pub use background::Background;
+pub use blame::{Blame, LineOrigin};
 pub use classifier::{Classifier, ProviderClassifier, RuleClassifier};
 pub use client_histories::{ClientHistories, ClientRequest, ClientSession};
 pub use clock::{Clock, ManualClock};

@@ -11,6 +11,7 @@
 //! | `schema`, `pack` | schema version; packed bodies |
 //! | `atomic_writes` | several writes in one transaction |
 //! | `copy` | copying a store into another one |
+//! | `file_steps` | [`Store`]: the steps that touched a file |
 //! | `usage` | [`Store`]: sums of tokens, cost, messages and time |
 //! | `location` | opening a store by its directory or URL |
 //! | [`sqlite`] | the embedded database |
@@ -25,6 +26,7 @@ mod channels;
 mod copy;
 mod driver;
 pub mod error;
+mod file_steps;
 mod location;
 mod pack;
 pub mod postgres;

@@ -4,6 +4,7 @@
 mod acp;
 mod alias;
 mod backup;
+mod blame;
 mod bridge;
 mod bundle_file;
 mod chat;
@@ -14,6 +15,7 @@ mod continue_session;
 mod doctor;
 mod entity;
 mod export;
+mod export_git;
 mod file_diff;
 mod gc;
 mod guard;
@@ -139,6 +141,8 @@ enum Verb {
     Narrative(narrative::Args),
     /// Collect what a new agent should know about a task
     Pack(pack::Args),
+    /// Show which conversation wrote each line of a file
+    Blame(blame::Args),
     /// Record, update and seal the open task
     #[command(subcommand)]
     Stage(stage::Verb),
@@ -491,6 +495,7 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Search(args) => search::run(context, &args).await,
             Verb::Narrative(args) => narrative::run(context, &args).await,
             Verb::Pack(args) => pack::run(context, &args).await,
+            Verb::Blame(args) => blame::run(context, &args).await,
             Verb::Stage(verb) => stage::run(context, verb).await,
             Verb::Run(args) => run::run(context, &args).await,
             Verb::Session(verb) => session::run(context, verb).await,

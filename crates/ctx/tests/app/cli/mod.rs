@@ -4,6 +4,7 @@
 //! the question is what is on disk, the database. Modules are named after verbs or subjects.
 
 mod behaviour;
+mod blame;
 mod chat;
 mod chat_leaving;
 mod classify;
@@ -11,6 +12,7 @@ mod concurrent_processes;
 mod config;
 mod damaged_store;
 mod entities;
+mod export_git;
 mod export_import;
 mod help;
 mod hook_install;
