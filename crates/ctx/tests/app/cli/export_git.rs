@@ -25,7 +25,7 @@ fn project() -> Repo {
     repo.write("src/lib.rs", "fn old() {}\n");
     git(&repo, &["add", "src"]);
     git(&repo, &["commit", "-qm", "first"]);
-    repo.ok(["session", "new", "talk"]);
+    repo.ok(["session", "new", "--label", "talk"]);
     for text in ["help", "help again"] {
         repo.ok(["session", "send", "talk", text, "--provider", "demo"]);
     }
