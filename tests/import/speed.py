@@ -4,7 +4,7 @@
     python3 tests/import/speed.py measure DIR --ctx target/release/ctx --agentsview PATH
 
 The sessions have the record shapes of Claude Code and hand-made text: prompts, thoughts, answers,
-tool calls, and tool results of 0.5 to 24 kB, which the tool stores twice. The same seed gives the same
+tool calls, and tool results of 0.2 to 24 kB, which the tool stores twice. The same seed gives the same
 files.
 """
 
@@ -52,8 +52,8 @@ def prose(rand, sentences):
 
 
 class Session:
-    def __init__(self, rand, number, out):
-        self.rand, self.out, self.parent = rand, out, None
+    def __init__(self, rand, number, out, result_max):
+        self.rand, self.out, self.parent, self.result_max = rand, out, None, result_max
         self.id = f"{rand.getrandbits(128):032x}"
         self.at = 1_760_000_000 + number * 5_000
         self.bytes = 0
@@ -86,7 +86,7 @@ class Session:
             call = f"toolu_{rand.getrandbits(80):x}"
             name = f"src/{rand.choice(NOUNS)}_{rand.randrange(400)}.rs"
             self.assistant({"type": "tool_use", "id": call, "name": "Read", "input": {"file_path": name}})
-            text = code(rand, int(500 * 48 ** rand.random()))
+            text = code(rand, int(200 * (self.result_max / 200) ** rand.random()))
             result = {"tool_use_id": call, "type": "tool_result", "content": text}
             self.record("user", {"role": "user", "content": [result]},
                         toolUseResult={"type": "text", "file": {"filePath": name, "content": text}})
@@ -101,7 +101,7 @@ def generate(args):
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f"session-{number:05}.jsonl"
         with open(path, "w", encoding="utf-8") as out:
-            session = Session(rand, number, out)
+            session = Session(rand, number, out, args.result_max)
             while session.bytes < min(size, total):
                 session.turn()
         total -= session.bytes
@@ -159,6 +159,7 @@ def main():
     verb.add_argument("dir")
     verb.add_argument("--megabytes", type=int, default=1000)
     verb.add_argument("--sessions", type=int, default=500)
+    verb.add_argument("--result-max", type=int, default=24_000, help="bytes of a tool result")
     verb.set_defaults(run=generate)
     verb = verbs.add_parser("measure")
     verb.add_argument("dir")

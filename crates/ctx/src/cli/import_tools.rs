@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
+use ctx_engine::Indexing;
 use serde_json::{Value, json};
 
 use crate::import::{
@@ -108,9 +109,11 @@ fn confirmed(count: usize) -> Result<bool, Problem> {
 
 async fn import(context: &Context, sources: Vec<Source>) -> Result<(), Problem> {
     init::ensure_store(context).await?;
-    let engine = context.engine()?;
+    // Looking a hash up takes longer the more rows are not indexed.
+    let engine = context.engine_without_providers(Indexing::Background)?;
     let mut ledger = Ledger::open(&context.data);
     let outcomes = import_each(context, &engine, &mut ledger, sources).await;
+    engine.records().index_all().await?;
     report(context, &outcomes)
 }
 

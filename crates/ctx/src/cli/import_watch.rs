@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ctx_engine::Engine;
+use ctx_engine::{Engine, Indexing};
 
 use crate::import::{
     Environment, FileStamp, FoundFile, Ledger, Source, TOOLS, files_at_home, files_below, tool,
@@ -123,7 +123,7 @@ impl SeenFiles {
 
 async fn follow_files(context: &Context, watched: &Watched<'_>) -> Result<(), Problem> {
     init::ensure_store(context).await?;
-    let engine = context.engine()?;
+    let engine = context.engine_without_providers(Indexing::Background)?;
     let mut ledger = Ledger::open(&context.data);
     let (mut seen, mut is_first) = (SeenFiles::default(), true);
     loop {

@@ -274,8 +274,12 @@ impl Context {
     }
 
     fn engine(&self) -> Result<Engine, Problem> {
+        self.engine_without_providers(Indexing::OnDemand)
+    }
+
+    fn engine_without_providers(&self, indexing: Indexing) -> Result<Engine, Problem> {
         let config = self.config()?;
-        let options = Options { compress: config.store.compress, ..Options::default() };
+        let options = Options { compress: config.store.compress, indexing };
         let engine = Engine::open(&self.location(&config)?, options)?;
         let engine = engine.with_settings(config.settings()?).with_spending(config.spending()?);
         with_classifier(engine, &config)

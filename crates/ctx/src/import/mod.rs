@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `agent_sessions`, `agent_content` | the database of an older session server |
 //! | `assembler` | records to turns |
+//! | `json_record` | a record without fields that are not used |
 //! | `ledger` | which files were read before |
 //! | `lines` | a file of JSON lines, read record by record |
 //! | `sources` | which sessions of which tools are on this machine |
@@ -21,6 +22,7 @@ mod fields;
 mod gemini_cli;
 mod generic_lines;
 mod goose;
+mod json_record;
 mod kimi_code;
 mod ledger;
 mod lines;
