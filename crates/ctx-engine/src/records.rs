@@ -122,13 +122,6 @@ impl Records<'_> {
         Ok(self.engine.store().search_index().search(&query).await?)
     }
 
-    /// Indexes everything that is stored, for searches and lookups of ids.
-    ///
-    /// Fails if the store fails.
-    pub async fn index_all(self) -> Result<(), Error> {
-        Ok(self.engine.store().search_index().catch_up().await?)
-    }
-
     /// Number of rows that the search index has not read yet.
     ///
     /// Fails if the store fails.

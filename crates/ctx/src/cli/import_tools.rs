@@ -113,7 +113,7 @@ async fn import(context: &Context, sources: Vec<Source>) -> Result<(), Problem> 
     let engine = context.engine_without_providers(Indexing::Background)?;
     let mut ledger = Ledger::open(&context.data);
     let outcomes = import_each(context, &engine, &mut ledger, sources).await;
-    engine.records().index_all().await?;
+    engine.maintenance().update_indexes().await?;
     report(context, &outcomes)
 }
 

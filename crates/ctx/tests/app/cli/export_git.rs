@@ -8,8 +8,14 @@ use crate::harness::repo::Repo;
 
 /// Runs git in the project, with a fixed identity, and returns what it prints.
 fn git(repo: &Repo, arguments: &[&str]) -> String {
+    git_at(repo, None, arguments)
+}
+
+/// As `git`, with the time of a commit.
+fn git_at(repo: &Repo, at: Option<&str>, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
     command.current_dir(repo.dir()).args(arguments);
+    command.envs(at.map(|at| ("GIT_COMMITTER_DATE", at)));
     for who in ["AUTHOR", "COMMITTER"] {
         command.env(format!("GIT_{who}_NAME"), "person").env(format!("GIT_{who}_EMAIL"), "p@q");
     }
@@ -108,7 +114,7 @@ fn sealed_tasks_become_notes_and_agent_trace_records_once() {
     git(&repo, &["commit", "-qam", "parser"]);
     // A commit after it with another content, later than the task.
     repo.write("src/lib.rs", "fn old() {}\nfn parse() {}\nfn by_hand() {}\n");
-    git(&repo, &["commit", "-qam", "by hand", "--date", "2040-01-01T00:00:00Z"]);
+    git_at(&repo, Some("2040-01-01T00:00:00Z"), &["commit", "-qam", "by hand"]);
     let exported = repo.ok(["export", "--notes", "--trace"]);
     assert_eq!((&exported["notes"], &exported["traces"]), (&json!(1), &json!(1)), "{exported}");
     let note = git(&repo, &["notes", "--ref=ctx", "show", "HEAD~1"]);
