@@ -48,11 +48,11 @@ pub enum FileChange {
 
 /// The origin of each line of `file`; `None` for a line of which nothing is recorded.
 pub fn blame(changes: &[FileChange], file: &str) -> Vec<Option<usize>> {
-    let mut state = FileState::default();
+    let mut history = FileHistory::default();
     for change in changes {
-        state.apply(change);
+        history.apply(change);
     }
-    state.compare(file)
+    history.compare(file)
 }
 
 /// The lines that the last of these changes added, by number from 1, if it wrote the whole file.
@@ -72,7 +72,7 @@ struct Line {
 
 /// A file after some of its changes.
 #[derive(Default)]
-struct FileState {
+pub struct FileHistory {
     lines: Vec<Line>,
     /// Whether a whole content was recorded.
     is_known: bool,
@@ -80,8 +80,9 @@ struct FileState {
     added: HashMap<String, usize>,
 }
 
-impl FileState {
-    fn apply(&mut self, change: &FileChange) {
+impl FileHistory {
+    /// Follows the next change.
+    pub fn apply(&mut self, change: &FileChange) {
         match change {
             FileChange::Written { text, origin } => self.replace(text, Some(*origin)),
             FileChange::Seen { text } => self.replace(text, None),
@@ -127,8 +128,9 @@ impl FileState {
         self.is_known = true;
     }
 
-    /// The origins of the lines of the file as it is now.
-    fn compare(&self, file: &str) -> Vec<Option<usize>> {
+    /// The origin of each line of the file as it is now; `None` for a line of which nothing is
+    /// recorded.
+    pub fn compare(&self, file: &str) -> Vec<Option<usize>> {
         let new: Vec<&str> = file.lines().map(str::trim_end).collect();
         let matched = match self.is_known {
             true => self.matched(&new, |line| line.trim().to_owned()),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
-use ctx_core::blame::{FILE_MAX_BYTES, FileChange};
+use ctx_core::blame::{FILE_MAX_BYTES, FileChange, FileHistory};
 use ctx_core::file_edits::{Edit, FileEdit, file_edits};
 use ctx_core::id::{CommitId, SessionId, TaskId, TurnId};
 use ctx_core::message::{Part, ToolStatus};
@@ -77,7 +77,7 @@ impl Records<'_> {
     ///
     /// Fails if the store fails.
     pub async fn blame(self, file: &Path, root: &Path, text: &str) -> Result<Blame, Error> {
-        let mut search = Search { engine: self.engine, file, root, ..Search::new(self.engine) };
+        let mut search = Search::new(self.engine, file, root);
         search.steps().await?;
         search.tool_calls().await?;
         search.blame(text).await
@@ -95,11 +95,11 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(engine: &'a Engine) -> Self {
+    fn new(engine: &'a Engine, file: &'a Path, root: &'a Path) -> Self {
         Self {
             engine,
-            file: Path::new(""),
-            root: Path::new(""),
+            file,
+            root,
             found: Vec::new(),
             origins: Vec::new(),
             sessions: HashMap::new(),
@@ -234,20 +234,17 @@ impl<'a> Search<'a> {
     }
 
     async fn blame(self, text: &str) -> Result<Blame, Error> {
-        let mut changes = Vec::with_capacity(self.found.len());
+        // One version is in memory at a time.
+        let (mut history, mut changes) = (FileHistory::default(), 0);
         for Found { change, origin, .. } in self.found {
-            changes.extend(file_change(self.engine, change, origin).await?);
+            if let Some(change) = file_change(self.engine, change, origin).await? {
+                history.apply(&change);
+                changes += 1;
+            }
         }
-        let text = text.to_owned();
-        // Comparing large files takes a while.
-        let compared = tokio::task::spawn_blocking(move || {
-            let origins = ctx_core::blame::blame(&changes, &text);
-            (origins, changes.len())
-        });
-        let (origins, changes) =
-            compared.await.map_err(|error| StoreError::Internal(error.to_string()))?;
         let origin = |number: Option<usize>| number.map(|number| self.origins[number].clone());
-        Ok(Blame { lines: origins.into_iter().map(origin).collect(), changes })
+        let lines = history.compare(text).into_iter().map(origin).collect();
+        Ok(Blame { lines, changes })
     }
 }
 
