@@ -52,10 +52,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     if rows.iter().all(|row| row.origin.is_none()) && !context.out.is_json() {
         eprintln!("nothing is recorded about {}", visible_text(&file));
     }
-    context.out.print_paged(
-        || json!({"file": file, "lines": rows.iter().map(BlamedLine::document).collect::<Vec<_>>()}),
-        || lines(&rows),
-    )
+    let documents: Vec<Value> = rows.iter().map(BlamedLine::document).collect();
+    context.out.print_paged(|| json!({"file": file, "lines": documents}), || lines(&rows))
 }
 
 struct BlamedLine<'a> {

@@ -1,5 +1,5 @@
-//! `ctx export [SESSION] --git BRANCH`, `--notes` and `--trace`: conversations in the git repository
-//! of the working directory.
+//! `ctx export [SESSION] --git BRANCH`, `--notes` and `--trace`: conversations in the git
+//! repository of the working directory.
 
 use serde_json::json;
 

@@ -1,8 +1,8 @@
 //! `ctx import … --watch`: imports sessions again whenever their files change, until Ctrl-C.
 //!
 //! Files are found by their size and time of change; a file that did not change is not read. The
-//! pause between two passes is at least [`PAUSE_MIN`] and [`PAUSE_FACTOR`] times as long as the pass
-//! took, so that watching uses a small part of one processor.
+//! pause between two passes is at least [`PAUSE_MIN`] and [`PAUSE_FACTOR`] times as long as the
+//! pass took, so that watching uses a small part of one processor.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

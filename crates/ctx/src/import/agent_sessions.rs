@@ -1,5 +1,5 @@
-//! The database of an older session server: `Repository`, `AgentSession` and `AgentMessage` (R211 to
-//! R213). All of it is read in one snapshot, session by session.
+//! The database of an older session server: `Repository`, `AgentSession` and `AgentMessage` (R211
+//! to R213). All of it is read in one snapshot, session by session.
 
 use std::collections::{HashMap, HashSet};
 use std::io;

@@ -1,7 +1,7 @@
 //! A record of a file of JSON lines, without fields that are not used.
 //!
-//! Tools repeat large results in fields of their own. Skipping such a field takes a small part of the
-//! time that building its value takes.
+//! Tools repeat large results in fields of their own. Skipping such a field takes a small part of
+//! the time that building its value takes.
 
 use std::fmt;
 
