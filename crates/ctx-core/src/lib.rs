@@ -15,6 +15,7 @@
 //! | [`context_pack`] | what a new agent should know about a task |
 //! | [`worker`] | sessions that other sessions start |
 //! | [`task`], [`step`], [`commit`], [`relation`] | tasks and their record |
+//! | [`blame`], [`file_edits`] | which recorded change wrote a line; files that tool calls write |
 //! | [`intent`], [`stale`], [`prompt`] | classification, idle tasks, prompts |
 //! | [`decide`] | the rules: one file per command |
 //! | [`bundle`] | export and import |
@@ -31,6 +32,7 @@ pub mod agent_text;
 pub mod alias;
 pub mod ancestry;
 pub mod answer_match;
+pub mod blame;
 pub mod budget;
 pub mod bundle;
 pub mod canonical;
@@ -41,6 +43,7 @@ pub mod compaction;
 pub mod context_pack;
 pub mod decide;
 pub mod draft;
+pub mod file_edits;
 pub mod history_text;
 pub mod hook;
 pub mod id;

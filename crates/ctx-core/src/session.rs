@@ -23,8 +23,23 @@ pub enum Status {
     Suspended,
     /// Hidden from lists, but readable. The next message makes the session active.
     Archived,
-    /// The stored history failed verification. Failures of a provider never set this status.
+    /// The stored history failed verification, or an older session server had this status.
+    /// Failures of a provider never set this status.
     Error,
+}
+
+impl Status {
+    /// Maps a status of an older session server (R212). `completed` is the status that a completed
+    /// session gets (R213); an unknown status is [`Status::Active`].
+    pub fn from_legacy_name(name: &str, completed: Self) -> Self {
+        match name.trim().to_ascii_lowercase().as_str() {
+            "completed" => completed,
+            "cancelled" | "canceled" | "archived" => Self::Archived,
+            "suspended" => Self::Suspended,
+            "error" => Self::Error,
+            _ => Self::Active,
+        }
+    }
 }
 
 /// What a session does now.
@@ -159,6 +174,12 @@ impl Session {
     pub fn is_worker(&self) -> bool {
         self.origin == Origin::Subagent && self.parent.is_some()
     }
+
+    /// Whether the stored history failed verification. An imported session has the status
+    /// [`Status::Error`] because its source had it; it becomes active with the next message.
+    pub fn is_damaged(&self) -> bool {
+        self.status == Status::Error && self.origin != Origin::Import
+    }
 }
 
 /// A session to be created.
@@ -180,6 +201,8 @@ pub struct New {
     pub head: Option<TurnId>,
     pub turn_count: u64,
     pub created_at: Timestamp,
+    /// The time of creation, if absent.
+    pub last_activity_at: Option<Timestamp>,
 }
 
 impl New {
@@ -207,6 +230,7 @@ impl New {
             head: None,
             turn_count: 0,
             created_at,
+            last_activity_at: None,
         }
     }
 
@@ -244,7 +268,7 @@ impl New {
             fence: 0,
             created_at: self.created_at,
             updated_at: self.created_at,
-            last_activity_at: self.created_at,
+            last_activity_at: self.last_activity_at.unwrap_or(self.created_at),
         }
     }
 }
@@ -282,6 +306,25 @@ mod tests {
                 "{removed} is not a state"
             );
         }
+    }
+
+    #[test]
+    fn statuses_of_older_servers_are_mapped() {
+        // R212, R213
+        for (name, expected) in [
+            ("active", Status::Active),
+            ("suspended", Status::Suspended),
+            ("cancelled", Status::Archived),
+            ("archived", Status::Archived),
+            ("error", Status::Error),
+            ("ERROR", Status::Error),
+            ("something else", Status::Active),
+            ("", Status::Active),
+            ("completed", Status::Active),
+        ] {
+            assert_eq!(Status::from_legacy_name(name, Status::Active), expected, "{name}");
+        }
+        assert_eq!(Status::from_legacy_name("completed", Status::Archived), Status::Archived);
     }
 
     #[test]

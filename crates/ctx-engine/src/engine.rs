@@ -288,7 +288,7 @@ impl Engine {
     }
 
     /// Publishes the events of a write that is on disk.
-    fn publish<R>(&self, at: Timestamp, written: &mut Written<R>) {
+    pub(crate) fn publish<R>(&self, at: Timestamp, written: &mut Written<R>) {
         if written.sends {
             self.shared.outbox_filled.notify_one();
         }

@@ -42,7 +42,11 @@ impl Engine {
     }
 }
 
-impl Imports<'_> {
+impl<'a> Imports<'a> {
+    pub(crate) const fn engine(self) -> &'a Engine {
+        self.engine
+    }
+
     /// Starts or continues the import of a session. The session is created with its first batch
     /// of turns.
     ///
@@ -65,7 +69,7 @@ impl Imports<'_> {
 }
 
 /// The head of a session, if the session exists.
-async fn find(engine: &Engine, id: SessionId) -> Result<Option<Option<TurnId>>, Error> {
+pub(crate) async fn find(engine: &Engine, id: SessionId) -> Result<Option<Option<TurnId>>, Error> {
     let view = engine.store().view(&Target::Id(id), Needs::NOTHING).await?;
     Ok(view.map(|view| view.session.head))
 }
@@ -116,17 +120,18 @@ pub struct ImportWriter {
 }
 
 /// The session that receives turns.
-struct ImportTarget {
-    id: SessionId,
-    label: String,
+pub(crate) struct ImportTarget {
+    pub(crate) id: SessionId,
+    pub(crate) label: String,
     /// Its head in the store.
-    head: Option<TurnId>,
+    pub(crate) head: Option<TurnId>,
 }
 
+/// Turns that wait to be stored.
 #[derive(Default)]
-struct Batch {
-    turns: Vec<Record>,
-    objects: Vec<Named>,
+pub(crate) struct Batch {
+    pub(crate) turns: Vec<Record>,
+    pub(crate) objects: Vec<Named>,
     bytes: usize,
 }
 
@@ -148,7 +153,7 @@ impl ImportWriter {
         let id = record.id;
         self.ids.push(id);
         self.seen.insert(id);
-        if self.existed && self.is_stored(id).await? {
+        if self.existed && is_stored(&self.engine, id).await? {
             self.flush().await?;
             self.report.known += 1;
             self.tip = Some(id);
@@ -176,25 +181,17 @@ impl ImportWriter {
         Ok(self.report)
     }
 
-    async fn is_stored(&self, id: TurnId) -> Result<bool, Error> {
-        match self.engine.messages().turn(id).await {
-            Ok(_) => Ok(true),
-            Err(Error::Store(ctx_store::Error::NotFound { .. })) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Moves to a session whose head is `parent`: turns can only be appended to a head.
     async fn prepare(&mut self, parent: Option<TurnId>, next: &Record) -> Result<(), Error> {
         if !self.exists || self.target.head == parent {
             return Ok(());
         }
         let head = self.target.head;
-        if let Some(branch) = self.branch_at(parent).await? {
+        if let Some(branch) = branch_at(&self.engine, &self.new, parent).await? {
             self.target = branch;
         } else if head.is_some_and(|head| !self.seen.contains(&head)) {
             // The session was continued here, or its last turn was incomplete when it was read.
-            if self.is_replaced_by(next).await? {
+            if is_replaced_by(&self.engine, head, next).await? {
                 return self.rewind(parent).await;
             }
             let Some(parent) = parent else { return self.start_root(next).await };
@@ -213,35 +210,6 @@ impl ImportWriter {
             self.rewind(parent).await?;
         }
         Ok(())
-    }
-
-    /// Whether the head of the session is an earlier state of this turn: the source was read while
-    /// its last turn was written.
-    async fn is_replaced_by(&self, next: &Record) -> Result<bool, Error> {
-        let Some(head) = self.target.head else { return Ok(false) };
-        let stored = self.engine.messages().turn(head).await?.header;
-        let header: Header = next.object.decode().map_err(|fault| {
-            Error::Store(ctx_store::Error::Damaged(format!("turn {}: {fault}", next.id)))
-        })?;
-        let first = |header: &Header| header.messages.first().map(|head| head.id);
-        Ok(stored.parent == header.parent && first(&stored) == first(&header))
-    }
-
-    /// A session of the same source whose head is this turn.
-    async fn branch_at(&self, turn: Option<TurnId>) -> Result<Option<ImportTarget>, Error> {
-        let Some(turn) = turn else { return Ok(None) };
-        let tree = self.engine.sessions().tree(&self.new.id.to_string(), TREE_MAX).await?;
-        let heads = tree.into_iter().find(|found| found.id == turn).map(|found| found.heads);
-        let own = heads.and_then(|heads| heads.into_iter().find(|label| self.is_own(label)));
-        let Some(label) = own else { return Ok(None) };
-        let session = self.engine.sessions().get(&label).await?.session;
-        Ok(Some(ImportTarget { id: session.id, label, head: session.head }))
-    }
-
-    /// Whether a label is one that this import gives.
-    fn is_own(&self, label: &str) -> bool {
-        let rest = label.strip_prefix(self.new.label.as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('~'))
     }
 
     async fn rewind(&mut self, turn: Option<TurnId>) -> Result<(), Error> {
@@ -320,19 +288,86 @@ impl ImportWriter {
 }
 
 impl Batch {
-    fn add(&mut self, record: Record, objects: Vec<Named>) {
+    pub(crate) fn add(&mut self, record: Record, objects: Vec<Named>) {
         self.bytes += record.object.bytes.len();
         self.bytes += objects.iter().map(|object| object.object().bytes.len()).sum::<usize>();
         self.turns.push(record);
         self.objects.extend(objects);
     }
 
-    const fn is_full(&self) -> bool {
+    pub(crate) const fn is_full(&self) -> bool {
         self.turns.len() >= BATCH_TURNS_MAX || self.bytes >= BATCH_MAX_BYTES
     }
 }
 
-fn encode(imported: ImportedTurn, parent: Option<TurnId>) -> (Record, Vec<Named>) {
+/// Whether a turn is stored.
+pub(crate) async fn is_stored(engine: &Engine, id: TurnId) -> Result<bool, Error> {
+    match engine.messages().turn(id).await {
+        Ok(_) => Ok(true),
+        Err(Error::Store(ctx_store::Error::NotFound { .. })) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the head of a session is an earlier state of this turn: the source was read while its
+/// last turn was written.
+pub(crate) async fn is_replaced_by(
+    engine: &Engine,
+    head: Option<TurnId>,
+    next: &Record,
+) -> Result<bool, Error> {
+    let Some(head) = head else { return Ok(false) };
+    let stored = engine.messages().turn(head).await?.header;
+    let header: Header = next.object.decode().map_err(|fault| {
+        Error::Store(ctx_store::Error::Damaged(format!("turn {}: {fault}", next.id)))
+    })?;
+    let first = |header: &Header| header.messages.first().map(|head| head.id);
+    Ok(stored.parent == header.parent && first(&stored) == first(&header))
+}
+
+/// A session of the same source whose head is this turn.
+pub(crate) async fn branch_at(
+    engine: &Engine,
+    new: &session::New,
+    turn: Option<TurnId>,
+) -> Result<Option<ImportTarget>, Error> {
+    let Some(turn) = turn else { return Ok(None) };
+    let tree = engine.sessions().tree(&new.id.to_string(), TREE_MAX).await?;
+    let heads = tree.into_iter().find(|found| found.id == turn).map(|found| found.heads);
+    let own = heads.and_then(|heads| heads.into_iter().find(|label| is_own(new, label)));
+    let Some(label) = own else { return Ok(None) };
+    let session = engine.sessions().get(&label).await?.session;
+    Ok(Some(ImportTarget { id: session.id, label, head: session.head }))
+}
+
+/// A session of the same source whose head is an earlier state of the turn `next`, which follows
+/// `parent`.
+pub(crate) async fn branch_replaced_by(
+    engine: &Engine,
+    new: &session::New,
+    parent: Option<TurnId>,
+    next: &Record,
+) -> Result<Option<ImportTarget>, Error> {
+    let tree = engine.sessions().tree(&new.id.to_string(), TREE_MAX).await?;
+    for turn in tree.into_iter().filter(|turn| turn.parent == parent) {
+        let own = turn.heads.into_iter().find(|label| is_own(new, label));
+        if let Some(label) = own
+            && is_replaced_by(engine, Some(turn.id), next).await?
+        {
+            let id = engine.sessions().get(&label).await?.session.id;
+            return Ok(Some(ImportTarget { id, label, head: Some(turn.id) }));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a label is one that the import of a session gives.
+fn is_own(new: &session::New, label: &str) -> bool {
+    let rest = label.strip_prefix(new.label.as_str());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('~'))
+}
+
+pub(crate) fn encode(imported: ImportedTurn, parent: Option<TurnId>) -> (Record, Vec<Named>) {
     let NewTurn { about, messages, blobs: mut objects } = imported.turn;
     let (ready, body) = Ready::new(about, messages);
     objects.push(body);
@@ -343,7 +378,7 @@ fn encode(imported: ImportedTurn, parent: Option<TurnId>) -> (Record, Vec<Named>
 }
 
 /// The label of a branch. It depends only on the source.
-fn branch_label(label: &str, turn: TurnId) -> String {
+pub(crate) fn branch_label(label: &str, turn: TurnId) -> String {
     let name = turn.to_string();
     let short: String = label.chars().take(session::LABEL_MAX_CHARS - LABEL_DIGITS - 1).collect();
     format!("{short}~{}", &name[..LABEL_DIGITS])

@@ -87,7 +87,9 @@
 //! [`Task::has_meaningful_work`]: ctx_core::task::Task::has_meaningful_work
 
 mod actor;
+mod atomic_imports;
 mod background;
+mod blame;
 mod classifier;
 mod client_histories;
 mod clock;
@@ -136,7 +138,9 @@ mod turns;
 mod usage;
 mod workers;
 
+pub use atomic_imports::{AtomicImport, AtomicSession};
 pub use background::Background;
+pub use blame::{Blame, LineOrigin};
 pub use classifier::{Classifier, ProviderClassifier, RuleClassifier};
 pub use client_histories::{ClientHistories, ClientRequest, ClientSession};
 pub use clock::{Clock, ManualClock};

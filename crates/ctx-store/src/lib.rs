@@ -9,7 +9,9 @@
 //! | `relational` | every SQL statement that the databases share |
 //! | `driver` | the interface that a database implements |
 //! | `schema`, `pack` | schema version; packed bodies |
+//! | `atomic_writes` | several writes in one transaction |
 //! | `copy` | copying a store into another one |
+//! | `file_steps` | [`Store`]: the steps that touched a file |
 //! | `usage` | [`Store`]: sums of tokens, cost, messages and time |
 //! | `location` | opening a store by its directory or URL |
 //! | [`sqlite`] | the embedded database |
@@ -19,10 +21,12 @@
 //! exactly those rows, and the store writes the changes, all or none. What comes back as `Ok` is
 //! synced.
 
+mod atomic_writes;
 mod channels;
 mod copy;
 mod driver;
 pub mod error;
+mod file_steps;
 mod location;
 mod pack;
 pub mod postgres;
@@ -36,6 +40,7 @@ mod transition;
 mod usage;
 mod write;
 
+pub use atomic_writes::{AtomicWrite, execute_all};
 pub use copy::copy;
 pub use driver::Notice;
 pub use error::Error;

@@ -152,6 +152,21 @@ where
     }
 }
 
+/// A rule without a reply and without an idempotency key.
+pub(crate) fn without_reply(
+    rule: impl Fn(Option<&SessionView>) -> Decided<()> + Send + 'static,
+) -> Box<dyn Transition> {
+    let rule = move |view: Option<&SessionView>, _: Option<&Routed>| rule(view);
+    Box::new(Typed { rule, once: None, reply: Cell::new(None) })
+}
+
+/// What a write without a reply did.
+pub(crate) fn written(applied: Applied) -> Written<()> {
+    let Applied { batch, session, seq, feed_row, owner } = applied;
+    let sends = batch.changes.iter().any(|change| matches!(change, Change::PutOutgoing(_)));
+    Written { reply: (), session, seq, feed_row, owner, sends, events: batch.events }
+}
+
 /// Executes a rule in one transaction; `Ok` means that it is on disk.
 ///
 /// # Errors

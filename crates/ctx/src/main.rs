@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `agent_hooks/` | hooks of agents that run outside ctx |
 //! | `cli/` | the command line, one verb per file |
+//! | `git/` | conversations in a git repository: a branch, notes, Agent Trace records |
 //! | `http/` | the HTTP API, one resource per file |
 //! | `import/` | reading the sessions of other tools, one tool per file |
 //! | `mcp/` | the MCP server, on standard input and over HTTP |
@@ -30,6 +31,7 @@ mod cli;
 mod config;
 mod data_dir;
 mod discovery;
+mod git;
 mod http;
 mod import;
 mod json;

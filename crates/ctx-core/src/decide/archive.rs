@@ -14,11 +14,13 @@ use super::{Decided, Decision, Event, Invocation, SessionView};
 /// Fails if the session's history is damaged.
 pub fn archive(view: &SessionView, invocation: &Invocation) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
-    match (view.session.status, view.session.state) {
-        (Status::Error, _) => return Err(Refusal::SessionDamaged),
-        (_, Activity::Running) => cancel_run(&mut changes),
-        (_, Activity::Suspended) => release(&mut changes),
-        (_, Activity::Idle) => {}
+    if view.session.is_damaged() {
+        return Err(Refusal::SessionDamaged);
+    }
+    match view.session.state {
+        Activity::Running => cancel_run(&mut changes),
+        Activity::Suspended => release(&mut changes),
+        Activity::Idle => {}
     }
     if changes.session.status != Status::Archived {
         changes.session.status = Status::Archived;
@@ -45,14 +47,14 @@ pub fn archive_idle(
     Ok(Decision::new(batch, archived))
 }
 
-/// Makes an archived session active again.
+/// Makes an archived session active again, or one that was imported with the status `error`.
 ///
 /// Fails if the session's history is damaged.
 pub fn unarchive(view: &SessionView, invocation: &Invocation) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
     match view.session.status {
-        Status::Error => return Err(Refusal::SessionDamaged),
-        Status::Archived => {
+        Status::Error if view.session.is_damaged() => return Err(Refusal::SessionDamaged),
+        Status::Archived | Status::Error => {
             changes.session.status = Status::Active;
             changes.emit(Event::SessionUpdated);
         }

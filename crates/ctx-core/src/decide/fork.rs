@@ -56,6 +56,7 @@ pub fn fork(view: &SessionView, fork: &Fork, invocation: &Invocation) -> Decided
         head: fork.turn,
         turn_count: depth,
         created_at: invocation.now,
+        last_activity_at: None,
     };
     let (mut batch, ()) = create_session(None, &new)?.into_parts();
     let pins = pins.iter().map(|pin| Change::Pin { turn: pin.turn, tokens: pin.tokens });

@@ -51,6 +51,40 @@ pub fn import_session(existing: Option<&SessionView>, import: &SessionToImport) 
     Ok(decision)
 }
 
+/// As [`import_session`], with the status that the session has in its source.
+///
+/// # Errors
+/// As of [`import_session`].
+pub fn import_session_as(
+    existing: Option<&SessionView>,
+    import: &SessionToImport,
+    status: session::Status,
+) -> Decided<()> {
+    let mut decision = import_session(existing, import)?;
+    let options = import.options.clone();
+    let session = session::Session { status, options, ..import.new.session() };
+    decision.changes.push(Change::PutSession(Box::new(session)));
+    Ok(decision)
+}
+
+/// Replaces the newest turn, which was incomplete when it was imported, and appends further turns.
+/// `parent` is the turn before it.
+///
+/// # Errors
+/// If the session is not idle, or its head is not the expected one.
+pub fn replace_last_turn(
+    view: &SessionView,
+    import: &SessionToImport,
+    parent: Option<TurnId>,
+) -> Decided<()> {
+    check_idle(view, import.expected)?;
+    let depth = view.session.turn_count.saturating_sub(1);
+    let mut decision = Decision { events: vec![Event::SessionUpdated], ..Decision::unchanged(()) };
+    decision.changes.push(Change::MoveHead { turn: parent, depth });
+    add_turns(&mut decision, &import.turns);
+    Ok(decision)
+}
+
 /// Appends the imported turns to an existing session that does not have them yet.
 ///
 /// # Errors

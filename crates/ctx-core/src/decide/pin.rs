@@ -3,7 +3,6 @@
 use crate::compaction::plan::pinned_max;
 use crate::id::TurnId;
 use crate::refusal::Refusal;
-use crate::session::Status;
 
 use super::rewind::ancestor_depth;
 use super::session_changes::SessionChanges;
@@ -26,7 +25,7 @@ pub fn pin(
     invocation: &Invocation,
 ) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
-    if view.session.status == Status::Error {
+    if view.session.is_damaged() {
         return Err(Refusal::SessionDamaged);
     }
     if view.pins.iter().any(|pin| pin.turn == turn) {

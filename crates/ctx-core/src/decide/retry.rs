@@ -57,7 +57,7 @@ pub fn retry(
     invocation: &Invocation,
 ) -> Decided<Box<OpenedRun>> {
     must_be_idle(view)?;
-    if view.session.status == Status::Error {
+    if view.session.is_damaged() {
         return Err(Refusal::SessionDamaged);
     }
     if view.session.head != Some(head) {
@@ -70,6 +70,9 @@ pub fn retry(
         field("model", model)?;
     }
     let mut changes = SessionChanges::new(view, invocation);
+    if changes.session.status == Status::Error {
+        changes.session.status = Status::Active;
+    }
     changes.session.head = before.parent;
     changes.session.turn_count = changes.session.turn_count.saturating_sub(before.turns);
     changes.push(Change::MoveHead { turn: before.parent, depth: changes.session.turn_count });

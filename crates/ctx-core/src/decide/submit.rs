@@ -134,8 +134,10 @@ pub(super) fn accept_message(
         changes.session.tool_rights = restricting.cloned().collect();
     }
     match changes.session.status {
-        Status::Error => return Err(Refusal::SessionDamaged),
-        Status::Archived | Status::Suspended => changes.session.status = Status::Active,
+        Status::Error if changes.session.is_damaged() => return Err(Refusal::SessionDamaged),
+        Status::Archived | Status::Suspended | Status::Error => {
+            changes.session.status = Status::Active;
+        }
         Status::Active => {}
     }
     if changes.session.delivery == Delivery::Refuse {

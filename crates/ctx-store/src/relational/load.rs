@@ -282,6 +282,13 @@ fn resolve_adopted(
     rows: &mut KnownRows,
 ) -> Result<(), Error> {
     let (mut known, mut unknown) = (0, records.len());
+    // Mostly none is stored: one lookup shows it.
+    if let Some(first) = records.first() {
+        match db.locate_one(Table::Turns, first.id.0)? {
+            Some(row) => (known, rows.adopted) = (1, Some((1, row))),
+            None => unknown = 0,
+        }
+    }
     while known < unknown {
         let middle = known.midpoint(unknown);
         match db.locate_one(Table::Turns, records[middle].id.0)? {

@@ -349,7 +349,7 @@ pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> 
          VALUES (1 + (SELECT MAX(row) FROM (
                SELECT COALESCE(MAX(row), 0) AS row FROM sessions
                UNION ALL SELECT COALESCE(MAX(row), 0) FROM deleted_sessions) AS used),
-             ?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12, ?13,
+             ?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?20, ?13,
              ?14, ?15, ?16, ?17, ?18, ?19, ?6)",
         args![
             &new.id.to_string(),
@@ -371,6 +371,7 @@ pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> 
             new.routing.key.as_ref(),
             new.routing.entity.map(|entity| entity.to_string()).as_ref(),
             new.routing.policy.as_ref(),
+            new.last_activity_at.unwrap_or(new.created_at),
         ],
     )
 }

@@ -198,6 +198,19 @@ pub(crate) fn steps(
     )
 }
 
+/// The newest steps that touched a file whose path contains a text, newest first.
+pub(crate) fn file_steps(db: &dyn Db, part: &str, limit: usize) -> Result<Vec<StoredStep>, Error> {
+    let json = to_json(&part)?;
+    let escaped = json.trim_matches('"').replace('\\', "\\\\").replace('%', "\\%");
+    let pattern = format!("%{}%", escaped.replace('_', "\\_"));
+    db.rows(
+        "SELECT hash, version, seq, seg, off, len, packing, size FROM steps
+         WHERE files IS NOT NULL AND files LIKE ?1 ESCAPE '\\' ORDER BY at DESC, id DESC LIMIT ?2",
+        args![&pattern, limit_arg(limit)],
+        |row| stored_step(db, row),
+    )
+}
+
 /// Reads `hash, version, seq` and a place.
 pub(crate) fn stored_step(db: &dyn Db, row: Row<'_>) -> Result<StoredStep, Error> {
     let id: ObjectId = row.get(0)?;

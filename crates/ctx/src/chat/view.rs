@@ -173,7 +173,8 @@ fn state_word(state: &State) -> (String, Style) {
         return ("archived".to_owned(), FAINT);
     }
     if info.session.status == Status::Error {
-        return ("damaged".to_owned(), BAD);
+        let word = if info.session.is_damaged() { "damaged" } else { "error" };
+        return (word.to_owned(), BAD);
     }
     match info.session.state {
         Activity::Running => {

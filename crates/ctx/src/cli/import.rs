@@ -6,14 +6,16 @@ use ctx_engine::ImportEffect;
 use ctx_engine::core::bundle::SESSION_MAX_BYTES;
 use serde_json::json;
 
-use crate::import::TOOLS;
+use crate::import::{AGENT_SESSIONS, TOOLS};
 use crate::json::import_json::Imported;
 use crate::json::session_json::Session;
 use crate::problem::Problem;
 
+use super::import_agent_sessions::Completed;
+use super::import_watch::Watched;
 use super::output::visible_text;
 use super::session::transcript::session_line;
-use super::{Context, bundle_file, import_tools};
+use super::{Context, bundle_file, import_agent_sessions, import_tools, import_watch};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -22,7 +24,7 @@ pub(super) struct Args {
     #[arg(value_name = "FILE", required_unless_present_any = ["from", "all"])]
     file: Option<PathBuf>,
     /// Import the sessions of this tool
-    #[arg(long, value_name = "TOOL", value_parser = tool_names(), conflicts_with = "all")]
+    #[arg(long, value_name = "TOOL", value_parser = source_names(), conflicts_with = "all")]
     from: Option<String>,
     /// Import the sessions of all tools that are found on this machine
     #[arg(long, conflicts_with = "file")]
@@ -30,16 +32,59 @@ pub(super) struct Args {
     /// Do not ask before importing the sessions that --all found
     #[arg(long, short)]
     yes: bool,
+    /// Keep following: import what changes until Ctrl-C; needs --from or --all
+    #[arg(long)]
+    watch: bool,
+    /// Set the status of completed sessions of an older session server; needs --from
+    /// agent-sessions [default: active]
+    #[arg(long, value_name = "STATUS", requires = "from")]
+    completed: Option<Completed>,
 }
 
+/// The tools whose sessions `ctx continue` lists.
 pub(super) fn tool_names() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(TOOLS.iter().map(|tool| tool.name()))
 }
 
+/// The tools whose sessions can be imported.
+fn source_names() -> clap::builder::PossibleValuesParser {
+    let names = TOOLS.iter().map(|tool| tool.name()).chain([AGENT_SESSIONS]);
+    clap::builder::PossibleValuesParser::new(names)
+}
+
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    match (&args.from, &args.file) {
-        (Some(tool), path) => import_tools::from_tool(context, tool, path.as_deref()).await,
+    let is_server = args.from.as_deref() == Some(AGENT_SESSIONS);
+    if args.completed.is_some() && !is_server {
+        return Err(Problem::wrong_use(
+            "wrong_use",
+            "--completed has no effect: it needs --from agent-sessions",
+        )
+        .hint("omit --completed"));
+    }
+    let completed = args.completed.unwrap_or(Completed::Active);
+    match (&args.from, args.file.as_deref()) {
+        (Some(_), None) if is_server => {
+            Err(Problem::wrong_use("wrong_use", "no file given: agent-sessions needs its database")
+                .hint("use `ctx import --from agent-sessions FILE`"))
+        }
+        (Some(_), Some(path)) if is_server && args.watch => {
+            import_watch::run(context, Watched::Server { path, completed }).await
+        }
+        (Some(_), Some(path)) if is_server => {
+            import_agent_sessions::run(context, path, completed).await
+        }
+        (Some(name), path) if args.watch => {
+            import_watch::run(context, Watched::Tool { name, path }).await
+        }
+        (Some(tool), path) => import_tools::from_tool(context, tool, path).await,
+        (None, Some(_)) if args.watch => {
+            Err(Problem::wrong_use("wrong_use", "cannot watch a bundle: it does not change")
+                .hint("use --watch with --from TOOL or --all"))
+        }
         (None, Some(file)) => from_bundle(context, file).await,
+        (None, None) if args.watch => {
+            import_watch::run(context, Watched::All { yes: args.yes }).await
+        }
         (None, None) => import_tools::from_all(context, args.yes).await,
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
+use ctx_engine::Indexing;
 use serde_json::{Value, json};
 
 use crate::import::{
@@ -15,7 +16,7 @@ use super::output::{DIM, YELLOW, visible_text};
 use super::{Context, init};
 
 /// What happened to one file.
-struct Outcome {
+pub(super) struct Outcome {
     source: Source,
     effect: Effect,
 }
@@ -51,7 +52,7 @@ pub(super) async fn from_tool(
     import(context, sources).await
 }
 
-fn unknown_tool(name: &str) -> Problem {
+pub(super) fn unknown_tool(name: &str) -> Problem {
     let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name()).collect();
     Problem::wrong_use("unknown_tool", format!("unknown tool `{name}`"))
         .hint(format!("use one of {}", names.join(", ")))
@@ -77,11 +78,17 @@ pub(super) async fn from_all(context: &Context, yes: bool) -> Result<(), Problem
     if !context.out.is_json() {
         eprintln!("{:<12} {:>6} {:>10}\n{}", "tool", "files", "size", table.join("\n"));
     }
-    if !yes && !confirmed(sources.len())? {
-        return Err(Problem::failed("not_confirmed", "nothing was imported")
-            .hint("confirm with `ctx import --all --yes`"));
-    }
+    confirm(sources.len(), yes)?;
     import(context, sources).await
+}
+
+/// Asks before everything that was found is imported.
+pub(super) fn confirm(count: usize, yes: bool) -> Result<(), Problem> {
+    if yes || confirmed(count)? {
+        return Ok(());
+    }
+    Err(Problem::failed("not_confirmed", "nothing was imported")
+        .hint("confirm with `ctx import --all --yes`"))
 }
 
 fn megabytes(bytes: u64) -> String {
@@ -102,13 +109,26 @@ fn confirmed(count: usize) -> Result<bool, Problem> {
 
 async fn import(context: &Context, sources: Vec<Source>) -> Result<(), Problem> {
     init::ensure_store(context).await?;
-    let engine = context.engine()?;
+    // Looking a hash up takes longer the more rows are not indexed.
+    let engine = context.engine_without_providers(Indexing::Background)?;
     let mut ledger = Ledger::open(&context.data);
+    let outcomes = import_each(context, &engine, &mut ledger, sources).await;
+    engine.maintenance().update_indexes().await?;
+    report(context, &outcomes)
+}
+
+/// Imports sessions one after the other.
+pub(super) async fn import_each(
+    context: &Context,
+    engine: &ctx_engine::Engine,
+    ledger: &mut Ledger,
+    sources: Vec<Source>,
+) -> Vec<Outcome> {
     let total: u64 = sources.iter().map(|source| source.bytes).sum();
     let (mut done, mut outcomes) = (0, Vec::with_capacity(sources.len()));
     for source in sources {
         context.out.progress("importing", done, total);
-        let effect = import_one(&engine, &mut ledger, &source).await;
+        let effect = import_one(engine, ledger, &source).await;
         done += source.bytes;
         outcomes.push(Outcome { source, effect });
     }
@@ -116,7 +136,38 @@ async fn import(context: &Context, sources: Vec<Source>) -> Result<(), Problem> 
     if let Err(error) = ledger.save() {
         tracing::warn!(%error, "the list of imported files was not written");
     }
-    report(context, &outcomes)
+    outcomes
+}
+
+impl Outcome {
+    /// Whether the session could not be imported.
+    pub(super) const fn is_failed(&self) -> bool {
+        matches!(self.effect, Effect::Failed(_))
+    }
+
+    /// The file of the session.
+    pub(super) fn path(&self) -> &Path {
+        &self.source.path
+    }
+
+    /// Whether there is something to report.
+    pub(super) fn is_news(&self) -> bool {
+        match &self.effect {
+            Effect::Unchanged(_) => false,
+            Effect::Failed(_) => true,
+            Effect::Stored(stored) => {
+                stored.problem_count > 0 || !matches!(effect_name(stored), "unchanged" | "empty")
+            }
+        }
+    }
+}
+
+/// Prints what an import did.
+pub(super) fn print(context: &Context, outcomes: &[Outcome]) -> Result<(), Problem> {
+    context.out.print(
+        || json!({"imported": outcomes.iter().map(document).collect::<Vec<_>>()}),
+        || lines(outcomes),
+    )
 }
 
 async fn import_one(engine: &ctx_engine::Engine, ledger: &mut Ledger, source: &Source) -> Effect {
@@ -152,11 +203,8 @@ async fn import_one(engine: &ctx_engine::Engine, ledger: &mut Ledger, source: &S
 }
 
 fn report(context: &Context, outcomes: &[Outcome]) -> Result<(), Problem> {
-    let failed = outcomes.iter().filter(|one| matches!(one.effect, Effect::Failed(_))).count();
-    context.out.print(
-        || json!({"imported": outcomes.iter().map(document).collect::<Vec<_>>()}),
-        || lines(outcomes),
-    )?;
+    let failed = outcomes.iter().filter(|one| one.is_failed()).count();
+    print(context, outcomes)?;
     match failed {
         0 => Ok(()),
         n => Err(Problem::failed("import_incomplete", format!("{n} files were not imported"))

@@ -4,6 +4,7 @@
 mod acp;
 mod alias;
 mod backup;
+mod blame;
 mod bridge;
 mod bundle_file;
 mod chat;
@@ -14,12 +15,15 @@ mod continue_session;
 mod doctor;
 mod entity;
 mod export;
+mod export_git;
 mod file_diff;
 mod gc;
 mod guard;
 mod hook;
 mod import;
+mod import_agent_sessions;
 mod import_tools;
+mod import_watch;
 mod init;
 mod log;
 mod man;
@@ -137,6 +141,8 @@ enum Verb {
     Narrative(narrative::Args),
     /// Collect what a new agent should know about a task
     Pack(pack::Args),
+    /// Show which conversation wrote each line of a file
+    Blame(blame::Args),
     /// Record, update and seal the open task
     #[command(subcommand)]
     Stage(stage::Verb),
@@ -268,8 +274,12 @@ impl Context {
     }
 
     fn engine(&self) -> Result<Engine, Problem> {
+        self.engine_without_providers(Indexing::OnDemand)
+    }
+
+    fn engine_without_providers(&self, indexing: Indexing) -> Result<Engine, Problem> {
         let config = self.config()?;
-        let options = Options { compress: config.store.compress, ..Options::default() };
+        let options = Options { compress: config.store.compress, indexing };
         let engine = Engine::open(&self.location(&config)?, options)?;
         let engine = engine.with_settings(config.settings()?).with_spending(config.spending()?);
         with_classifier(engine, &config)
@@ -489,6 +499,7 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Search(args) => search::run(context, &args).await,
             Verb::Narrative(args) => narrative::run(context, &args).await,
             Verb::Pack(args) => pack::run(context, &args).await,
+            Verb::Blame(args) => blame::run(context, &args).await,
             Verb::Stage(verb) => stage::run(context, verb).await,
             Verb::Run(args) => run::run(context, &args).await,
             Verb::Session(verb) => session::run(context, verb).await,

@@ -138,6 +138,14 @@ impl Assembler {
         }
     }
 
+    /// Adds a message of the system.
+    pub(super) fn system(&mut self, mark: Mark<'_>, parts: Vec<Part>) {
+        let Some(parent) = self.place(mark) else { return };
+        self.continue_turn(parent);
+        self.release_held();
+        self.message(mark, Role::System, None, parts);
+    }
+
     /// Adds the result of a tool call.
     pub(super) fn result(&mut self, mark: Mark<'_>, call: &str, content: Vec<u8>, is_error: bool) {
         let Some(parent) = self.place(mark) else { return };

@@ -34,6 +34,8 @@ const HOUSEKEEPING: [&str; 13] = [
     "custom-title",
     "summary",
 ];
+/// Fields that repeat the result of a tool, which the message of the record contains.
+const UNUSED: [&str; 1] = ["toolUseResult"];
 /// The main conversation among those of workers.
 const MAIN: &str = "";
 /// The text with which Claude Code records that the user stopped a request.
@@ -57,7 +59,7 @@ impl Tool for ClaudeCode {
 
     fn read(&self, source: &Source, into: &mut Reading<'_>) -> io::Result<()> {
         let mut usages: BTreeMap<String, UsageOfMessage> = BTreeMap::new();
-        into.each_record(&source.path, |into, record, text, line| {
+        into.each_record_without(&source.path, &UNUSED, |into, record, text, line| {
             add(record, text, line, into, &mut usages);
         })?;
         for (worker, usage) in &mut usages {

@@ -2,7 +2,9 @@
 //!
 //! | file | owns |
 //! |---|---|
+//! | `agent_sessions`, `agent_content` | the database of an older session server |
 //! | `assembler` | records to turns |
+//! | `json_record` | a record without fields that are not used |
 //! | `ledger` | which files were read before |
 //! | `lines` | a file of JSON lines, read record by record |
 //! | `sources` | which sessions of which tools are on this machine |
@@ -11,6 +13,8 @@
 //!
 //! Nothing is ever written to a source.
 
+mod agent_content;
+mod agent_sessions;
 mod assembler;
 mod claude_code;
 mod codex;
@@ -18,6 +22,7 @@ mod fields;
 mod gemini_cli;
 mod generic_lines;
 mod goose;
+mod json_record;
 mod kimi_code;
 mod ledger;
 mod lines;
@@ -29,10 +34,15 @@ mod sources;
 mod sqlite_file;
 mod store_source;
 
+pub(crate) use agent_sessions::{
+    AGENT_SESSIONS, AgentRecord, imported_status, read_agent_sessions,
+};
 pub(crate) use ledger::{Change, Ledger};
 pub(crate) use reading::{Facts, Problem as ReadProblem};
-pub(crate) use sources::{Environment, Source, at_home, below};
-pub(crate) use store_source::{StoredSource, session_id, store_source};
+pub(crate) use sources::{
+    Environment, FileStamp, FoundFile, Source, at_home, below, files_at_home, files_below,
+};
+pub(crate) use store_source::{StoredSource, new_session, session_id, store_source};
 
 use std::io;
 use std::path::{Path, PathBuf};

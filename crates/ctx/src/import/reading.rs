@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::assembler::Assembler;
+use super::json_record;
 use super::lines::{Line, Lines};
 
 /// Bad records that are reported one by one; further ones are counted.
@@ -121,13 +122,26 @@ impl<'a> Reading<'a> {
     pub(super) fn each_record(
         &mut self,
         path: &Path,
+        add: impl FnMut(&mut Self, &Value, &str, u64),
+    ) -> std::io::Result<()> {
+        self.each_record_without(path, &[], add)
+    }
+
+    /// As [`Reading::each_record`]; the fields with these names are left out of the records.
+    ///
+    /// # Errors
+    /// As of [`Reading::each_record`].
+    pub(super) fn each_record_without(
+        &mut self,
+        path: &Path,
+        skipped: &[&str],
         mut add: impl FnMut(&mut Self, &Value, &str, u64),
     ) -> std::io::Result<()> {
         let mut lines = Lines::open(path)?;
         while let Some(line) = lines.next_line()? {
             match line {
                 Line::Bad { number, why } => self.problem(number, why),
-                Line::Text { number, text } => match serde_json::from_str::<Value>(text) {
+                Line::Text { number, text } => match json_record::parse(text, skipped) {
                     Ok(record) => add(self, &record, text, number),
                     Err(error) => self.problem(number, format!("not valid JSON: {error}")),
                 },

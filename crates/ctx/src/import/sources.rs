@@ -93,17 +93,100 @@ impl Source {
     }
 }
 
+/// A file with sessions of a tool, as it was found.
+#[derive(Clone)]
+pub(crate) struct FoundFile {
+    tool: &'static dyn Tool,
+    pub(crate) path: PathBuf,
+    bytes: u64,
+    modified: SystemTime,
+}
+
+/// What changes when a file or its write-ahead log changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileStamp {
+    bytes: u64,
+    modified: SystemTime,
+    log: Option<(u64, Option<SystemTime>)>,
+}
+
+impl FileStamp {
+    /// The state of a file; `None` if there is none.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let about = fs::metadata(path).ok()?;
+        Some(Self { bytes: about.len(), modified: about.modified().ok()?, log: log_of(path) })
+    }
+}
+
+/// Size and time of change of the write-ahead log of a database.
+fn log_of(path: &Path) -> Option<(u64, Option<SystemTime>)> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    fs::metadata(log).ok().map(|about| (about.len(), about.modified().ok()))
+}
+
+impl FoundFile {
+    fn of(tool: &'static dyn Tool, path: PathBuf, about: &fs::Metadata) -> io::Result<Self> {
+        Ok(Self { tool, path, bytes: about.len(), modified: about.modified()? })
+    }
+
+    /// Identifies the state of the file.
+    pub(crate) fn stamp(&self) -> FileStamp {
+        FileStamp { bytes: self.bytes, modified: self.modified, log: log_of(&self.path) }
+    }
+
+    /// Names the file among those of all tools.
+    pub(crate) fn key(&self) -> (&'static str, PathBuf) {
+        (self.tool.name(), self.path.clone())
+    }
+
+    /// The sessions in the file.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn sources(&self) -> io::Result<Vec<Source>> {
+        let whole = Source {
+            tool: self.tool,
+            bytes: self.bytes,
+            modified: self.modified,
+            part: None,
+            updated: None,
+            path: self.path.clone(),
+        };
+        let part_of = |part: SourcePart| Source {
+            part: Some(part.id),
+            updated: part.updated,
+            ..whole.clone()
+        };
+        let parts = self.tool.parts(&whole.path)?;
+        Ok(parts
+            .map_or_else(|| vec![whole.clone()], |parts| parts.into_iter().map(part_of).collect()))
+    }
+}
+
 /// The sessions of a tool below a file or directory, oldest first.
 ///
 /// # Errors
 /// If the path cannot be read.
 pub(crate) fn below(tool: &'static dyn Tool, path: &Path) -> io::Result<Vec<Source>> {
     let mut found = Vec::new();
+    for file in files_below(tool, path)? {
+        found.extend(file.sources()?);
+    }
+    Ok(found)
+}
+
+/// The files of a tool below a file or directory, oldest first.
+///
+/// # Errors
+/// If the path cannot be read.
+pub(crate) fn files_below(tool: &'static dyn Tool, path: &Path) -> io::Result<Vec<FoundFile>> {
+    let mut found = Vec::new();
     let about = fs::metadata(path)?;
     if about.is_dir() {
         walk(tool, path, 0, &mut found)?;
     } else {
-        add(tool, path.to_path_buf(), &about, &mut found)?;
+        found.push(FoundFile::of(tool, path.to_path_buf(), &about)?);
     }
     found.sort_by(|a, b| (a.modified, &a.path).cmp(&(b.modified, &b.path)));
     Ok(found)
@@ -115,36 +198,17 @@ pub(crate) fn at_home(tool: &'static dyn Tool, environment: &Environment) -> Vec
     homes.filter_map(|home| below(tool, &home).ok()).flatten().collect()
 }
 
-fn add(
-    tool: &'static dyn Tool,
-    path: PathBuf,
-    about: &fs::Metadata,
-    found: &mut Vec<Source>,
-) -> io::Result<()> {
-    let whole = Source {
-        tool,
-        bytes: about.len(),
-        modified: about.modified()?,
-        part: None,
-        updated: None,
-        path,
-    };
-    match tool.parts(&whole.path)? {
-        None => found.push(whole),
-        Some(parts) => found.extend(parts.into_iter().map(|part| Source {
-            part: Some(part.id),
-            updated: part.updated,
-            ..whole.clone()
-        })),
-    }
-    Ok(())
+/// The files of a tool in its own directories, oldest first.
+pub(crate) fn files_at_home(tool: &'static dyn Tool, environment: &Environment) -> Vec<FoundFile> {
+    let homes = tool.homes(environment).into_iter();
+    homes.filter_map(|home| files_below(tool, &home).ok()).flatten().collect()
 }
 
 fn walk(
     tool: &'static dyn Tool,
     dir: &Path,
     depth: usize,
-    found: &mut Vec<Source>,
+    found: &mut Vec<FoundFile>,
 ) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -154,8 +218,12 @@ fn walk(
         if kind.is_dir() && depth < DEPTH_MAX {
             // A directory that cannot be read hides nothing but itself.
             let _ = walk(tool, &path, depth + 1, found);
-        } else if kind.is_file() && tool.is_source(&path) {
-            add(tool, path, &entry.metadata()?, found)?;
+        } else if kind.is_file()
+            && tool.is_source(&path)
+            // A tool may delete a file while its directory is read.
+            && let Ok(about) = entry.metadata()
+        {
+            found.push(FoundFile::of(tool, path, &about)?);
         }
     }
     Ok(())

@@ -146,7 +146,7 @@ pub(crate) fn session_id(tool: &str, facts: &Facts) -> SessionId {
     SessionId(derived_ulid(&["session", tool, &facts.id], created_at.0))
 }
 
-fn new_session(
+pub(crate) fn new_session(
     engine: &Engine,
     tool: &str,
     facts: &Facts,
@@ -168,6 +168,7 @@ fn new_session(
         None => (Origin::Import, None),
     };
     session::New {
+        last_activity_at: facts.updated_at.filter(|at| *at >= created_at),
         title: facts.title.clone().or(first),
         working_dir: facts.working_dir.clone(),
         parent,

@@ -191,7 +191,8 @@ fn conditions(info: &Info) -> Vec<(String, Style)> {
         Status::Active => {}
         Status::Suspended => words.push(("interrupted by a restart".to_owned(), YELLOW)),
         Status::Archived => words.push(("archived".to_owned(), DIM)),
-        Status::Error => words.push(("damaged".to_owned(), RED)),
+        Status::Error if info.session.is_damaged() => words.push(("damaged".to_owned(), RED)),
+        Status::Error => words.push(("error".to_owned(), RED)),
     }
     match info.session.state {
         Activity::Idle => {}

@@ -4,6 +4,7 @@
 //! the question is what is on disk, the database. Modules are named after verbs or subjects.
 
 mod behaviour;
+mod blame;
 mod chat;
 mod chat_leaving;
 mod classify;
@@ -11,12 +12,15 @@ mod concurrent_processes;
 mod config;
 mod damaged_store;
 mod entities;
+mod export_git;
 mod export_import;
 mod help;
 mod hook_install;
 mod hook_record;
 mod hook_spool;
+mod import_agent_sessions;
 mod import_tools;
+mod import_watch;
 mod init;
 mod invalid_input;
 mod lists;
