@@ -6,6 +6,7 @@
 //! | `agent_hooks/` | hooks of agents that run outside ctx |
 //! | `cli/` | the command line, one verb per file |
 //! | `http/` | the HTTP API, one resource per file |
+//! | `export/` | sessions for other tools, people and programs, one form per file |
 //! | `import/` | reading the sessions of other tools, one tool per file |
 //! | `mcp/` | the MCP server, on standard input and over HTTP |
 //! | `json/` | JSON documents that both return |
@@ -30,6 +31,7 @@ mod cli;
 mod config;
 mod data_dir;
 mod discovery;
+mod export;
 mod http;
 mod import;
 mod json;

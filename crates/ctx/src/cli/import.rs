@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use ctx_engine::ImportEffect;
-use ctx_engine::core::bundle::SESSION_MAX_BYTES;
+use ctx_engine::core::bundle::{self, SESSION_MAX_BYTES};
+use ctx_engine::core::redaction::Redactor;
 use serde_json::json;
 
+use crate::export::{Secrets, report};
 use crate::import::TOOLS;
 use crate::json::import_json::Imported;
 use crate::json::session_json::Session;
@@ -30,6 +32,9 @@ pub(super) struct Args {
     /// Do not ask before importing the sessions that --all found
     #[arg(long, short)]
     yes: bool,
+    /// Replace secrets by `[redacted:KIND]` before they are stored, and count them
+    #[arg(long)]
+    redact: bool,
 }
 
 pub(super) fn tool_names() -> clap::builder::PossibleValuesParser {
@@ -37,22 +42,35 @@ pub(super) fn tool_names() -> clap::builder::PossibleValuesParser {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
+    let secrets = if args.redact { Secrets::Redact } else { Secrets::Keep };
     match (&args.from, &args.file) {
-        (Some(tool), path) => import_tools::from_tool(context, tool, path.as_deref()).await,
-        (None, Some(file)) => from_bundle(context, file).await,
-        (None, None) => import_tools::from_all(context, args.yes).await,
+        (Some(tool), path) => {
+            import_tools::from_tool(context, tool, path.as_deref(), secrets).await
+        }
+        (None, Some(file)) => from_bundle(context, file, secrets).await,
+        (None, None) => import_tools::from_all(context, args.yes, secrets).await,
     }
 }
 
-async fn from_bundle(context: &Context, file: &Path) -> Result<(), Problem> {
-    let bytes = bundle_file::read(file, SESSION_MAX_BYTES)?;
+async fn from_bundle(context: &Context, file: &Path, secrets: Secrets) -> Result<(), Problem> {
+    let mut bytes = bundle_file::read(file, SESSION_MAX_BYTES)?;
+    let mut redactor = Redactor::default();
+    if secrets == Secrets::Redact && bytes.len() <= SESSION_MAX_BYTES {
+        bytes = bundle::redact(bytes, &mut redactor).map_err(ctx_engine::Error::from)?;
+    }
     let engine = context.engine()?;
     // The working directory is kept only if it exists on this machine too.
     let local_dir = |dir: &str| Path::new(dir).is_dir().then(|| dir.to_owned());
     let imported = engine.bundles().import(&bytes, local_dir).await?;
     let info = engine.sessions().get(&imported.session.to_string()).await?;
     context.out.print(
-        || json!(Imported::of(&imported, Session::from(&info))),
+        || {
+            let mut document = json!(Imported::of(&imported, Session::from(&info)));
+            if secrets == Secrets::Redact {
+                document["redacted"] = report::document(&redactor);
+            }
+            document
+        },
         || {
             let what = match imported.arrival {
                 ImportEffect::Created => "Created",
@@ -71,6 +89,9 @@ async fn from_bundle(context: &Context, file: &Path) -> Result<(), Problem> {
                     "\n{} tasks were skipped: another task is open here.",
                     imported.tasks_left
                 ));
+            }
+            if secrets == Secrets::Redact {
+                lines.push_str(&format!("\n{}", report::line(&redactor)));
             }
             lines
         },
