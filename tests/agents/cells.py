@@ -7,7 +7,7 @@ import json
 import time
 
 from dialogue_cells import dialogues
-from export_cells import export
+from export_cells import export, export_foreign
 from hook_cells import hooks
 from permission_cells import cancel_asking, kill_asking, permission
 from process_end_cells import idle, kill_agent, kill_child, kill_ctx, kill_idle, kill_working, resume
@@ -173,6 +173,7 @@ ALL = {
     "dialogues": dialogues,
     "hooks": hooks,
     "export": export,
+    "export-foreign": export_foreign,
 }
 
 # Shorter timeouts of ctx for some cells.

@@ -140,3 +140,43 @@ def export(bench, agent):
     turns = {one["session"]: one["turns"] for one in again if one["effect"] == "created"}
     assert list(turns.values()) == [3], f"imported again: {json.dumps(again)[:800]}"
     return f"{len(outside.texts)} texts once"
+
+
+def foreign_records(work, marks):
+    """A session of another program: a compacted turn, reasoning, two calls at once, a repeated id, an error."""
+    call = lambda name, command: {"id": name, "name": "shell", "arguments": {"cmd": command}}
+    return [
+        {"type": "session", "id": "foreign", "title": "From another program", "working_dir": str(work), "timestamp": "2026-01-02T03:04:05Z"},
+        {"role": "user", "content": f"Before the summary ({marks['summarised']})."},
+        {"role": "assistant", "content": "An answer before the summary.", "model": "other-model"},
+        {"role": "summary", "content": f"The summary of it ({marks['summary']})."},
+        {"role": "user", "content": f"Run both ({marks['prompt']})."},
+        {"role": "assistant", "reasoning": "Two at once.", "content": f"Both ({marks['answer']}).", "tool_calls": [call("c1", "one"), call("c2", "two")]},
+        {"role": "tool", "tool_call_id": "c1", "content": f"first ({marks['first']})"},
+        {"role": "tool", "tool_call_id": "c2", "content": f"second ({marks['second']})", "is_error": True},
+        {"role": "assistant", "content": f"Done ({marks['done']})."},
+        {"role": "user", "content": f"Again ({marks['again']})."},
+        {"role": "assistant", "content": "", "tool_calls": [call("c1", "three")]},
+        {"role": "tool", "tool_call_id": "c1", "content": f"third ({marks['third']})"},
+        {"role": "assistant", "content": "", "error": {"code": "overloaded", "message": "The model was overloaded."}},
+    ]
+
+
+def export_foreign(bench, agent):
+    """A session of another program, with a compaction, is continued by the agent: the summary and everything after it once."""
+    outside = Traveller(bench, agent)
+    outside.begin_store()
+    names = ("summarised", "summary", "prompt", "answer", "first", "second", "done", "again", "third")
+    marks = {name: bench.mark()[0] for name in names}
+    file = bench.place / "foreign.jsonl"
+    file.write_text("".join(json.dumps(record) + "\n" for record in foreign_records(bench.work, marks)), encoding="utf-8")
+    session = outside.ctx("import", "--from", "jsonl", str(file))["imported"][0]["session"]
+    exported = outside.ctx("export", session, "--to", outside.tool)
+    bench.marks.remove(marks["summarised"])
+    mark, text = bench.mark("Go on in the agent.")
+    outside.command = [exported["id"] if word == "ID" else word for word in RESUME[agent.name]]
+    outside.run(text)
+    newest = bench.model.newest(mark)
+    bench.assert_each_text_once(newest)
+    assert newest.count(marks["summarised"]) == 0, "the request contains a turn that was summarised"
+    return f"{len(bench.marks)} texts once"

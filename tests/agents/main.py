@@ -89,7 +89,7 @@ def main():
     options = arguments()
     rows = [row for row in scenarios.rows() if row[0] in options.cells and row[1].name in options.agents]
     more = hook_cells.packages(options.agents) if "hooks" in options.cells else []
-    more += export_cells.packages(options.agents) if "export" in options.cells else []
+    more += export_cells.packages(options.agents) if {"export", "export-foreign"} & set(options.cells) else []
     installed = install.install_all(options.target / "npm", [*sorted(options.agents), *sorted(set(more))])
     isolate()
     # On SIGTERM the `finally` blocks must still end all processes.

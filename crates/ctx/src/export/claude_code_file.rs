@@ -17,8 +17,6 @@ use super::{Format, Native, NativeSession};
 const VERSION: &str = "2.1.326";
 /// Characters of a directory name before it is shortened.
 const DIRECTORY_MAX: usize = 200;
-/// The model of records that no model wrote.
-const NO_MODEL: &str = "<synthetic>";
 
 pub(super) struct ClaudeCodeFile {
     ids: NativeIds,
@@ -104,29 +102,26 @@ impl ClaudeCodeFile {
             });
             self.record(response.at, "assistant", json!({"message": message}), out);
         }
+        for call in &response.calls {
+            self.result(call, out);
+        }
         for part in &response.parts {
             if let ResponsePart::Error { message, .. } = part {
                 self.failure(response.at, message, out);
             }
         }
-        for call in &response.calls {
-            self.result(call, out);
-        }
     }
 
-    /// An error of the provider. Claude Code shows such a record and does not send it.
+    /// An error of the provider, as a record that is shown and not sent. Claude Code's own form of it
+    /// makes the program drop the result of a tool call before it.
     fn failure(&mut self, at: Timestamp, text: &str, out: &mut Vec<u8>) {
-        let message = json!({
-            "id": format!("msg_ctx_{}", self.ids.short(&format!("error {}", self.count))),
-            "type": "message",
-            "role": "assistant",
-            "model": NO_MODEL,
-            "content": [{"type": "text", "text": text}],
-            "stop_reason": "stop_sequence",
-            "stop_sequence": "",
-            "usage": {"input_tokens": 0, "output_tokens": 0},
+        let more = json!({
+            "subtype": "informational",
+            "content": text,
+            "isMeta": false,
+            "level": "error",
         });
-        self.record(at, "assistant", json!({"message": message, "isApiErrorMessage": true}), out);
+        self.record(at, "system", more, out);
     }
 
     fn result(&mut self, call: &Call, out: &mut Vec<u8>) {

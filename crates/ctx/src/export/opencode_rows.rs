@@ -88,10 +88,6 @@ impl OpenCodeRows {
         Ok(rows)
     }
 
-    pub(super) fn id(&self) -> &str {
-        &self.session
-    }
-
     fn check_absent(&self) -> io::Result<()> {
         let sql = "SELECT 1 FROM session WHERE id = ?1";
         let found = self.connection.query_row(sql, [&self.session], |_| Ok(())).optional();
