@@ -6,6 +6,7 @@ import subprocess
 from agents import KEY
 from fake_model import DIRECT, answer_to
 from hook_cells import PROGRAMS, SECONDS_MAX, Outside
+from terminal_picker import accept_first_start, shows
 from wire_formats import Say
 
 # Agent → name of its package, name for `ctx import` and `ctx export`.
@@ -17,6 +18,7 @@ RESUME = {
     "opencode": ["opencode", "run", "--session", "ID"],
     "pi": ["pi", "--provider", "tests", "--model", "scripted", "--session", "ID", "-p"],
 }
+TITLE = "There and back again"
 PROVIDER = """[defaults]
 provider = "openai"
 on_new_task = "auto"
@@ -91,13 +93,17 @@ class Traveller(Outside):
             process.kill()
             process.wait()
 
-    def listed(self):
-        """What the agent lists; None if it has no list outside a terminal."""
+    def assert_listed(self, exported):
+        """The agent lists the session: by its id, or on a terminal by its title."""
         if self.agent.name == "opencode":
-            return self.output("opencode", "session", "list")
-        if self.agent.name == "codex":
-            return self.codex_threads()
-        return None
+            wanted, listed = exported["id"], self.output("opencode", "session", "list")
+        elif self.agent.name == "codex":
+            wanted, listed = exported["id"], self.codex_threads()
+        else:
+            if self.agent.name == "claude":
+                accept_first_start(self.home, self.bench.work)
+            wanted, listed = TITLE, shows([self.agent.name, "--resume"], self.bench.work, self.environment, TITLE)
+        assert wanted in listed, f"{wanted} is not in {listed[:1000]}"
 
     def files(self):
         """The files of the agent's home that contain sessions, except databases, which the agent changes itself."""
@@ -122,13 +128,13 @@ def export(bench, agent):
     outside.ctx("session", "send", session, text)
     outside.assert_once(mark)
 
+    outside.ctx("session", "rename", session, TITLE)
     before = outside.files()
     exported = outside.ctx("export", session, "--to", outside.tool)
     assert exported["id"] in exported["resume_command"], f"the command is {exported['resume_command']}"
     assert outside.refused("export", session, "--to", outside.tool)["code"] == "target_exists"
     assert before.items() <= outside.files().items(), "a session that was there changed"
-    listed = outside.listed()
-    assert listed is None or exported["id"] in listed, f"{exported['id']} is not in {listed[:1000]}"
+    outside.assert_listed(exported)
 
     mark, text = bench.mark("Go on in the agent.")
     outside.command = [exported["id"] if word == "ID" else word for word in RESUME[agent.name]]

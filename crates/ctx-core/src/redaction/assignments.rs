@@ -35,7 +35,8 @@ static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
 
 static FLAG: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r#"(?x)
-        --(?P<name> (?: [a-z]+- )* (?: password | passwd | passphrase | token | secret | api-?key ) )
+        --(?P<name> (?: [a-z]+- )*
+            (?: password | passwd | passphrase | token | secret | api-?key ) )
         [\x20=] ["']? (?P<bare> [^\s"'`\\,;(){}\[\]<>&|$-][^\s"'`\\,;(){}\[\]<>&|]{3,} )
     "#;
     Regex::new(pattern).expect("the pattern is a constant")

@@ -68,7 +68,9 @@ fn hashes_ids_images_code_and_placeholders_are_kept() {
         "id = \"6acab83c-6885-4b8d-9028-ea4b571c433a\"".to_owned(),
         "key: 01ARZ3NDEKTSV4RRFFQ69G5FAV".to_owned(),
         "\"idempotency_key\": \"01ARZ3NDEKTSV4RRFFQ69G5FAV\"".to_owned(),
-        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGD4DwABBAEAX+XDSwAAAABJRU5ErkJggg==".to_owned(),
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4n\
+         GNgYGD4DwABBAEAX+XDSwAAAABJRU5ErkJggg=="
+            .to_owned(),
         "let token = parser.next_token();".to_owned(),
         "fn login(password: &str, token: Option<String>) {}".to_owned(),
         "max_tokens: 4096, input_tokens=128000, \"total_tokens\": 1234567890123".to_owned(),

@@ -27,7 +27,11 @@ const RULES: [Rule; 17] = [
     // Also a key whose end is missing, and one whose line breaks are escaped.
     rule(
         "private_key",
-        r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:[\s\S]*?-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|(?:(?:\s|\\[nr])+[A-Za-z0-9+/=]{16,})*)",
+        concat!(
+            r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----",
+            r"(?:[\s\S]*?-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----",
+            r"|(?:(?:\s|\\[nr])+[A-Za-z0-9+/=]{16,})*)",
+        ),
     ),
     rule("jwt", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
     rule("aws_access_key", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
@@ -35,7 +39,10 @@ const RULES: [Rule; 17] = [
     rule("github_token", r"\bgithub_pat_[A-Za-z0-9_]{22,}\b"),
     rule(
         "gitlab_token",
-        r"\b(?:gl(?:pat|oas|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|ffct)-[A-Za-z0-9_.-]{20,}|GR1348941[A-Za-z0-9_-]{20,})",
+        concat!(
+            r"\b(?:gl(?:pat|oas|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|ffct)-[A-Za-z0-9_.-]{20,}",
+            r"|GR1348941[A-Za-z0-9_-]{20,})",
+        ),
     ),
     rule("slack_token", r"\bxox[abceoprs]-(?:\d-)?[A-Za-z0-9-]{10,}"),
     rule("slack_token", r"\bxapp-\d-[A-Za-z0-9-]{10,}"),
@@ -54,7 +61,10 @@ const RULES: [Rule; 17] = [
     rule("google_key", r"\b(?:ya29\.[0-9A-Za-z_-]{20,}|GOCSPX-[0-9A-Za-z_-]{20,})"),
     Rule {
         kind: "url_password",
-        pattern: r#"\b[A-Za-z][A-Za-z0-9+.-]{1,31}://[^\s/:@"'<>\\]*:(?P<secret>[^\s/@"'<>\\]{1,})@"#,
+        pattern: concat!(
+            r"\b[A-Za-z][A-Za-z0-9+.-]{1,31}://",
+            r#"[^\s/:@"'<>\\]*:(?P<secret>[^\s/@"'<>\\]+)@"#,
+        ),
         is_secret: |text| !is_placeholder(text),
     },
     Rule {
@@ -64,7 +74,10 @@ const RULES: [Rule; 17] = [
     },
     Rule {
         kind: "basic_auth",
-        pattern: r#"(?i)\bauthorization["']?\s*[:=]\s*["']?(?:basic|token)\s+(?P<secret>[A-Za-z0-9._~+/-]{8,}=*)"#,
+        pattern: concat!(
+            r#"(?i)\bauthorization["']?\s*[:=]\s*["']?(?:basic|token)\s+"#,
+            r"(?P<secret>[A-Za-z0-9._~+/-]{8,}=*)",
+        ),
         is_secret: |_| true,
     },
 ];

@@ -219,7 +219,8 @@ mod tests {
     #[test]
     fn blocks_are_elements_and_code_has_classes() {
         let html = markdown(
-            "# Title\n\n- **a**\n- b\n\n```rust\nlet x = \"<s>\"; // c\n```\n\n|a|b|\n|-|-|\n|1|2|\n",
+            "# Title\n\n- **a**\n- b\n\n```rust\nlet x = \"<s>\"; // c\n```\n\n\
+             |a|b|\n|-|-|\n|1|2|\n",
         );
         for part in [
             "<h3>Title</h3>",

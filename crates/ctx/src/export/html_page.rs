@@ -70,7 +70,7 @@ impl Format for HtmlPage {
                 Entry::Prompt { at, parts } => prompt(&mut html, *at, parts),
                 Entry::Response(one) => {
                     if !answered {
-                        author(&mut html, turn);
+                        author(&mut html, turn, one.at);
                         answered = true;
                     }
                     response(&mut html, one);
@@ -116,14 +116,14 @@ fn prompt(html: &mut String, at: Timestamp, parts: &[PromptPart]) {
     html.push_str("</article>\n");
 }
 
-fn author(html: &mut String, turn: &Turn) {
+fn author(html: &mut String, turn: &Turn, at: Timestamp) {
     let by: Vec<String> =
         [&turn.provider_id, &turn.model].into_iter().flatten().map(|one| escape(one)).collect();
     let _ = writeln!(
         html,
         "<h2 class=\"agent\">Assistant <small>{}</small> <time>{}</time></h2>",
         by.join(" · "),
-        turn.started_at
+        at
     );
 }
 

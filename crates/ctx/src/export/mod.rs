@@ -162,7 +162,7 @@ impl Target {
     }
 }
 
-/// What a document says about its session.
+/// Facts about a session for documents.
 #[derive(Clone)]
 struct SessionFacts {
     id: String,

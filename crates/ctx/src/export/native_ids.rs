@@ -1,5 +1,5 @@
-//! Ids in the forms of other tools. They depend only on the session and its head, so a second export
-//! of the same history finds that its target exists.
+//! Ids in the forms of other tools. They depend only on the session and its head, so a second
+//! export of the same history finds that its target exists.
 
 use ctx_engine::core::id::{ObjectId, TurnId};
 use ctx_engine::core::session::Session;

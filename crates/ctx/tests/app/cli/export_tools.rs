@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::harness::repo::Repo;
 
 const TOOLS: [&str; 4] = ["claude-code", "codex", "opencode", "pi"];
-const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGD4DwABBAEAX+XDSwAAAABJRU5ErkJggg==";
+const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGD4DwABBAEAX+\
+                   XDSwAAAABJRU5ErkJggg==";
 
 /// A session in the generic format: an image, reasoning, two calls at once of which one failed, a
 /// call that repeats an id, a compaction, an error.
