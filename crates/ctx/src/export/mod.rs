@@ -6,10 +6,11 @@
 //! | `session_reader` | a session, read turn by turn, with or without its secrets |
 //! | `tool_export` | a session into the home of a tool |
 //! | `claude_code_file`, `codex_rollout`, `pi_file` | files of these tools |
-//! | `opencode_rows` | rows of the database of OpenCode |
+//! | `opencode_rows`, `opencode_database` | rows of the database of OpenCode |
 //! | `native_ids`, `native_lines` | ids and lines in the forms of these tools |
 //! | `markdown_document`, `html_page`, `html_markdown` | documents for people |
 //! | `jsonl_lines` | the generic format that `ctx import --from jsonl` reads |
+//! | `new_file` | a file that never replaces another |
 //! | `report` | the secrets that were replaced |
 //!
 //! A session that a tool already has is never changed.
@@ -22,6 +23,8 @@ mod jsonl_lines;
 mod markdown_document;
 mod native_ids;
 mod native_lines;
+mod new_file;
+mod opencode_database;
 mod opencode_rows;
 mod pi_file;
 pub(crate) mod report;

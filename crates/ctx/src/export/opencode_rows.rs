@@ -1,43 +1,24 @@
-//! A session of OpenCode: rows of its database `opencode.db`, written in one transaction.
-//!
-//! Tables of other versions may have more columns: only known columns are written, and a database
-//! with an unknown column that needs a value is refused.
+//! A session of OpenCode: rows of its database, written in one transaction.
 
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::path::Path;
 
 use ctx_engine::core::time::Timestamp;
-use rusqlite::types::Value as Sql;
-use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Value, json};
 
 use super::NativeSession;
 use super::native_ids::NativeIds;
 use super::native_lines::data_url;
+use super::opencode_database::{Model, OpenCodeDatabase};
 use super::transcript::{Call, Entry, PromptPart, Response, ResponsePart, Turn};
 
 /// The version whose form is written.
 const VERSION: &str = "1.18.33";
-const SCHEMA: &str = include_str!("opencode_schema.sql");
-/// How long another process may hold the database.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The agent of OpenCode that continues the session.
 const AGENT: &str = "build";
-/// The project of directories without a repository.
-const GLOBAL_PROJECT: &str = "global";
-
-/// A provider and a model that OpenCode knows.
-#[derive(Clone)]
-struct Model {
-    provider: String,
-    model: String,
-}
-
 pub(super) struct OpenCodeRows {
-    connection: Connection,
+    database: OpenCodeDatabase,
     ids: NativeIds,
     session: String,
     working_dir: String,
@@ -51,10 +32,6 @@ pub(super) struct OpenCodeRows {
     last_model: Option<Model>,
 }
 
-fn failed(error: rusqlite::Error) -> io::Error {
-    io::Error::other(error)
-}
-
 impl OpenCodeRows {
     /// Opens the database, or creates it at a path without one, and adds the session.
     pub(super) fn create(
@@ -62,59 +39,32 @@ impl OpenCodeRows {
         native: &NativeSession,
         configured: Option<(String, String)>,
     ) -> io::Result<Self> {
-        let is_new = !path.exists();
-        let connection = Connection::open(path).map_err(failed)?;
-        connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
-        connection.execute_batch("PRAGMA foreign_keys = ON; BEGIN IMMEDIATE").map_err(failed)?;
-        if is_new {
-            connection.execute_batch(SCHEMA).map_err(failed)?;
-        }
+        let database = OpenCodeDatabase::open(path)?;
         let session = native.ids.open_code_session(native.created_at);
         let configured = configured.map(|(provider, model)| Model { provider, model });
+        database.check_absent(&session)?;
+        let default_model = configured.or(database.newest_model()?);
         let mut rows = Self {
-            connection,
+            database,
             ids: native.ids.clone(),
             session,
             working_dir: native.working_dir.clone(),
-            default_model: None,
+            default_model,
             providers: HashMap::new(),
             prompt: None,
             totals: (0, 0, 0, 0.0),
             last_model: None,
         };
-        rows.check_absent()?;
-        rows.default_model = configured.or(rows.newest_model()?);
         rows.add_session(native)?;
         Ok(rows)
     }
 
-    fn check_absent(&self) -> io::Result<()> {
-        let sql = "SELECT 1 FROM session WHERE id = ?1";
-        let found = self.connection.query_row(sql, [&self.session], |_| Ok(())).optional();
-        match found.map_err(failed)? {
-            Some(()) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the session exists")),
-            None => Ok(()),
-        }
-    }
-
-    fn newest_model(&self) -> io::Result<Option<Model>> {
-        let sql = "SELECT model FROM session WHERE model IS NOT NULL
-                   ORDER BY time_updated DESC LIMIT 1";
-        let model: Option<String> =
-            self.connection.query_row(sql, [], |row| row.get(0)).optional().map_err(failed)?;
-        let model = model.and_then(|text| serde_json::from_str::<Value>(&text).ok());
-        Ok(model.and_then(|model| {
-            let text = |field: &str| model.get(field).and_then(Value::as_str).map(str::to_owned);
-            Some(Model { provider: text("providerID")?, model: text("id")? })
-        }))
-    }
-
     fn add_session(&mut self, native: &NativeSession) -> io::Result<()> {
-        let project = self.project(native)?;
+        let project = self.database.project(&self.working_dir, native.created_at)?;
         let slug = format!("ctx-{}", self.ids.short("slug"));
         let title = native.title.clone().unwrap_or_else(|| "Session of ctx".to_owned());
         let times = (native.created_at.0, native.updated_at.0);
-        self.insert(
+        self.database.insert(
             "session",
             &[
                 ("id", self.session.clone().into()),
@@ -131,66 +81,6 @@ impl OpenCodeRows {
         )
     }
 
-    /// The project of the working directory, as OpenCode finds it: its repository, by the first
-    /// commit.
-    fn project(&self, native: &NativeSession) -> io::Result<String> {
-        let dir = Path::new(&self.working_dir);
-        let root = dir.ancestors().find(|dir| dir.join(".git").exists());
-        let worktree = root.unwrap_or(Path::new("/")).display().to_string();
-        let find = |sql: &str, name: &str| {
-            let found = self.connection.query_row(sql, [name], |row| row.get::<_, String>(0));
-            found.optional().map_err(failed)
-        };
-        if root.is_some()
-            && let Some(id) = find("SELECT id FROM project WHERE worktree = ?1", &worktree)?
-        {
-            return Ok(id);
-        }
-        let id = root.and_then(project_id).unwrap_or_else(|| GLOBAL_PROJECT.to_owned());
-        if find("SELECT id FROM project WHERE id = ?1", &id)?.is_none() {
-            let at = native.created_at.0;
-            let worktree = if id == GLOBAL_PROJECT { "/".to_owned() } else { worktree };
-            let mut row = vec![
-                ("id", id.clone().into()),
-                ("worktree", worktree.into()),
-                ("sandboxes", "[]".to_owned().into()),
-                ("time_created", at.into()),
-                ("time_updated", at.into()),
-            ];
-            if id != GLOBAL_PROJECT {
-                row.push(("vcs", "git".to_owned().into()));
-            }
-            self.insert("project", &row)?;
-        }
-        Ok(id)
-    }
-
-    /// Inserts a row with the columns that the table has.
-    fn insert(&self, table: &str, row: &[(&str, Sql)]) -> io::Result<()> {
-        let sql = "SELECT name, \"notnull\", dflt_value IS NULL, pk FROM pragma_table_info(?1)";
-        let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
-        let columns = statement.query_map([table], |column| {
-            let needed =
-                column.get::<_, bool>(1)? && column.get(2)? && column.get::<_, i64>(3)? == 0;
-            Ok((column.get::<_, String>(0)?, needed))
-        });
-        let columns: Vec<(String, bool)> = columns.and_then(Iterator::collect).map_err(failed)?;
-        let has = |name: &str| row.iter().any(|(column, _)| *column == name);
-        if columns.is_empty() || columns.iter().any(|(name, needed)| *needed && !has(name)) {
-            let why = format!("the table `{table}` has another form");
-            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
-        }
-        let known = |name: &str| columns.iter().any(|(column, _)| column == name);
-        let row: Vec<&(&str, Sql)> = row.iter().filter(|(name, _)| known(name)).collect();
-        let names: Vec<&str> = row.iter().map(|(name, _)| *name).collect();
-        let marks = vec!["?"; names.len()].join(", ");
-        let sql = format!("INSERT INTO {table} ({}) VALUES ({marks})", names.join(", "));
-        let values = rusqlite::params_from_iter(row.iter().map(|(_, value)| value));
-        let mut statement = self.connection.prepare_cached(&sql).map_err(failed)?;
-        statement.execute(values).map_err(failed)?;
-        Ok(())
-    }
-
     fn message(&mut self, at: Timestamp, data: &Value) -> io::Result<String> {
         let id = self.ids.open_code("msg", at);
         let row = [
@@ -200,7 +90,7 @@ impl OpenCodeRows {
             ("time_updated", at.0.into()),
             ("data", data.to_string().into()),
         ];
-        self.insert("message", &row)?;
+        self.database.insert("message", &row)?;
         Ok(id)
     }
 
@@ -213,18 +103,14 @@ impl OpenCodeRows {
             ("time_updated", at.0.into()),
             ("data", data.to_string().into()),
         ];
-        self.insert("part", &row)
+        self.database.insert("part", &row)
     }
 
     /// The model of a turn, with the provider under which OpenCode used it before.
     fn known_model(&mut self, name: Option<&str>) -> io::Result<Option<Model>> {
         let Some(name) = name else { return Ok(None) };
         if !self.providers.contains_key(name) {
-            let sql = "SELECT json_extract(data, '$.providerID') FROM message
-                       WHERE json_extract(data, '$.modelID') = ?1 AND session_id <> ?2
-                       ORDER BY time_created DESC LIMIT 1";
-            let found = self.connection.query_row(sql, [name, &self.session], |row| row.get(0));
-            let found: Option<String> = found.optional().map_err(failed)?.flatten();
+            let found = self.database.provider_of(name, &self.session)?;
             self.providers.insert(name.to_owned(), found);
         }
         let provider = self.providers.get(name).cloned().flatten();
@@ -378,12 +264,15 @@ impl OpenCodeRows {
         let model =
             model.map(|one| json!({"id": one.model, "providerID": one.provider}).to_string());
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        let sql = "UPDATE session SET model = ?1, tokens_input = ?2, tokens_output = ?3,
-                   tokens_cache_read = ?4, cost = ?5 WHERE id = ?6";
-        let counts = (number(input), number(output), number(cached));
-        let values = (model, counts.0, counts.1, counts.2, cost, &self.session);
-        self.connection.execute(sql, values).map_err(failed)?;
-        self.connection.execute_batch("COMMIT").map_err(failed)?;
+        let columns = [
+            ("model", model.into()),
+            ("tokens_input", number(input).into()),
+            ("tokens_output", number(output).into()),
+            ("tokens_cache_read", number(cached).into()),
+            ("cost", cost.into()),
+        ];
+        self.database.update_session(&self.session, &columns)?;
+        self.database.commit()?;
         Ok(self.session)
     }
 }
@@ -394,18 +283,6 @@ fn response_model(turn: &Turn, known: Option<Model>) -> Model {
         provider: turn.provider_id.clone().unwrap_or_else(|| "unknown".to_owned()),
         model: turn.model.clone().unwrap_or_else(|| "unknown".to_owned()),
     })
-}
-
-/// The id that OpenCode gives to a repository.
-fn project_id(root: &Path) -> Option<String> {
-    let cached = std::fs::read_to_string(root.join(".git").join("opencode")).ok();
-    if let Some(id) = cached.map(|text| text.trim().to_owned()).filter(|id| !id.is_empty()) {
-        return Some(id);
-    }
-    let mut git = Command::new("git");
-    let done = git.args(["rev-list", "--max-parents=0", "HEAD"]).current_dir(root).output().ok()?;
-    let text = String::from_utf8(done.stdout).ok().filter(|_| done.status.success())?;
-    text.lines().map(str::trim).filter(|line| !line.is_empty()).min().map(str::to_owned)
 }
 
 fn response_part(part: &ResponsePart, at: Timestamp) -> Option<Value> {
@@ -440,9 +317,4 @@ fn tool_part(call: &Call, at: Timestamp) -> Value {
         })
     };
     json!({"type": "tool", "tool": call.name, "callID": call.id, "state": state})
-}
-
-/// The place of the database below the directory for the data of programs.
-pub(super) fn database_path(data_home: &Path) -> PathBuf {
-    data_home.join("opencode").join("opencode.db")
 }

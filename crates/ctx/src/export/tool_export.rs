@@ -2,8 +2,7 @@
 //! is there is never changed.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use ctx_engine::Engine;
@@ -17,7 +16,9 @@ use crate::problem::Problem;
 use super::claude_code_file::ClaudeCodeFile;
 use super::codex_rollout::CodexRollout;
 use super::native_ids::NativeIds;
-use super::opencode_rows::{OpenCodeRows, database_path};
+use super::new_file::NewFile;
+use super::opencode_database::database_path;
+use super::opencode_rows::OpenCodeRows;
 use super::pi_file::PiFile;
 use super::session_reader::{Secrets, SessionReader, TurnOrder};
 use super::{Native, NativeSession, NativeTool};
@@ -50,13 +51,20 @@ pub(crate) async fn export_to_tool(
     secrets: Secrets,
 ) -> Result<ToolExport, Problem> {
     let environment = Environment::of_process();
-    let home = match output {
-        Some(dir) => std::path::absolute(dir).map_err(|error| not_written(tool, dir, &error))?,
-        None => home_of(tool, &environment).ok_or_else(|| unknown_home(tool))?,
+    let (home, own_place) = match output {
+        Some(dir) => {
+            let dir = std::path::absolute(dir).map_err(|error| not_written(tool, dir, &error))?;
+            (dir, None)
+        }
+        None => {
+            let home = home_of(tool, &environment).ok_or_else(|| unknown_home(tool))?;
+            (home, own_place(tool, &environment))
+        }
     };
+    let place = Place { home: home.clone(), own_place };
     let mut reader = SessionReader::open(engine, name, TurnOrder::AsRequested, secrets).await?;
     let native = native_session(tool, reader.session())?;
-    let mut writing = Writing::start(tool, &home, &native, &environment)
+    let mut writing = Writing::start(tool, &place, &native, &environment)
         .map_err(|error| not_written(tool, &home, &error))?;
     while let Some(turns) = reader.next().await? {
         for turn in &turns {
@@ -64,9 +72,9 @@ pub(crate) async fn export_to_tool(
         }
     }
     let (id, file) = writing.finish().map_err(|error| not_written(tool, &home, &error))?;
-    let place = output.map(|_| home.as_path());
+    let elsewhere = output.map(|_| home.as_path());
     Ok(ToolExport {
-        resume_command: resume_command(tool, &id, &native.working_dir, place),
+        resume_command: resume_command(tool, &id, &native.working_dir, elsewhere),
         id,
         file,
         working_dir: native.working_dir,
@@ -88,6 +96,24 @@ fn home_of(tool: NativeTool, environment: &Environment) -> Option<PathBuf> {
         NativeTool::Pi => {
             environment.dir("PI_CODING_AGENT_DIR").or_else(|| environment.in_home(".pi/agent"))
         }
+    }
+}
+
+/// Where a session is written.
+struct Place {
+    home: PathBuf,
+    /// The place of sessions, if the user moved it out of the home.
+    own_place: Option<PathBuf>,
+}
+
+/// The directory of sessions of pi, or the database of OpenCode, that a variable names.
+fn own_place(tool: NativeTool, environment: &Environment) -> Option<PathBuf> {
+    match tool {
+        NativeTool::Pi => environment.dir("PI_CODING_AGENT_SESSION_DIR"),
+        NativeTool::OpenCode => {
+            environment.dir("OPENCODE_DB").filter(|path| path.as_os_str() != ":memory:")
+        }
+        NativeTool::ClaudeCode | NativeTool::Codex => None,
     }
 }
 
@@ -188,17 +214,23 @@ enum Writing {
 impl Writing {
     fn start(
         tool: NativeTool,
-        home: &Path,
+        place: &Place,
         native: &NativeSession,
         environment: &Environment,
     ) -> io::Result<Self> {
+        let home = &place.home;
         let format: Box<dyn Native> = match tool {
             NativeTool::ClaudeCode => Box::new(ClaudeCodeFile::new(native)),
             NativeTool::Codex => Box::new(CodexRollout::new(native, codex_provider(home))),
             NativeTool::Pi => Box::new(PiFile::new(native)),
-            NativeTool::OpenCode => return Self::database(home, native, environment),
+            NativeTool::OpenCode => return Self::database(place, native, environment),
         };
-        let file = NewFile::create(&home.join(format.path()))?;
+        let path = format.path();
+        let path = match (&place.own_place, path.file_name()) {
+            (Some(dir), Some(name)) => dir.join(name),
+            _ => home.join(path),
+        };
+        let file = NewFile::create(&path)?;
         let mut writing = Self::File { format, file, buffer: Vec::new() };
         if let Self::File { format, file, buffer } = &mut writing {
             format.start(buffer);
@@ -208,11 +240,11 @@ impl Writing {
     }
 
     fn database(
-        home: &Path,
+        place: &Place,
         native: &NativeSession,
         environment: &Environment,
     ) -> io::Result<Self> {
-        let path = database_path(home);
+        let path = database_path(&place.home, place.own_place.as_deref());
         let configured = opencode_model(environment);
         if path.exists() {
             let rows = OpenCodeRows::create(&path, native, configured)?;
@@ -220,8 +252,8 @@ impl Writing {
         }
         let new = NewFile::create(&path)?;
         // SQLite creates the file itself.
-        fs::remove_file(&new.part)?;
-        let rows = OpenCodeRows::create(&new.part, native, configured)?;
+        fs::remove_file(new.part())?;
+        let rows = OpenCodeRows::create(new.part(), native, configured)?;
         Ok(Self::Database { rows, path, new: Some(new) })
     }
 
@@ -244,7 +276,7 @@ impl Writing {
                 format.end(&mut buffer);
                 file.write(&buffer)?;
                 let id = format.id().to_owned();
-                let path = file.path.clone();
+                let path = file.path().to_owned();
                 file.finish()?;
                 Ok((id, path))
             }
@@ -256,51 +288,6 @@ impl Writing {
                 Ok((id, path))
             }
         }
-    }
-}
-
-/// A file that appears under its name when it is complete, and never replaces another file.
-struct NewFile {
-    path: PathBuf,
-    part: PathBuf,
-    file: fs::File,
-}
-
-impl NewFile {
-    fn create(path: &Path) -> io::Result<Self> {
-        if path.exists() {
-            return Err(io::Error::new(ErrorKind::AlreadyExists, "the file exists"));
-        }
-        if let Some(dir) = path.parent() {
-            fs::create_dir_all(dir)?;
-        }
-        let mut part = path.as_os_str().to_owned();
-        part.push(format!(".{}.part", std::process::id()));
-        let part = PathBuf::from(part);
-        // A conversation may contain anything, so only the user may read it.
-        let mut options = fs::OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
-        Ok(Self { path: path.to_owned(), part, file })
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)
-    }
-
-    fn finish(self) -> io::Result<()> {
-        fs::File::open(&self.part)?.sync_all()?;
-        // A link fails if the name is taken, also by a file that appeared meanwhile.
-        fs::hard_link(&self.part, &self.path)?;
-        match self.path.parent() {
-            Some(dir) => fs::File::open(dir)?.sync_all(),
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for NewFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.part);
     }
 }
 
@@ -332,18 +319,5 @@ mod tests {
         assert_eq!(command, r"cd '/home/me/it'\''s' && codex resume id");
         let command = resume_command(NativeTool::Pi, "id", "/p", Some(Path::new("/x y")));
         assert_eq!(command, "cd /p && PI_CODING_AGENT_DIR='/x y' pi --session id");
-    }
-
-    #[test]
-    fn a_file_that_is_there_is_never_replaced() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("sub").join("a.jsonl");
-        let mut file = NewFile::create(&path).expect("a new file");
-        file.write(b"new").expect("written");
-        fs::write(&path, "old").expect("another process");
-        let error = file.finish().expect_err("the name is taken");
-        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
-        assert_eq!(fs::read(&path).expect("the file"), b"old");
-        assert_eq!(fs::read_dir(dir.path().join("sub")).expect("the directory").count(), 1);
     }
 }
