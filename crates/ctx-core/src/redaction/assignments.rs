@@ -57,7 +57,7 @@ static NAMES: LazyLock<[(&'static str, Regex); 3]> = LazyLock::new(|| {
                 r"(?ix) (?: ^ | [_.-] | [a-z] ) (?:
                     secret | secret[_-]?key(?:[_-]?base)? | token | api[_-]?key | apikey
                   | access[_-]?key | private[_-]?key | signing[_-]?key | encryption[_-]?key
-                  | master[_-]?key | account[_-]?key | auth[_-]?key | credentials? ) $",
+                  | master[_-]?key | account[_-]?key | auth[_-]?key ) $",
             ),
         ),
     ]

@@ -86,6 +86,8 @@ fn hashes_ids_images_code_and_placeholders_are_kept() {
         "SECRET_FILE=/run/secrets/token PASSWORD_FILE=/x".to_owned(),
         "TOKEN=/run/secrets/token".to_owned(),
         "the secret: be kind".to_owned(),
+        "fetch(url, { credentials: 'same-origin' })".to_owned(),
+        "postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE".to_owned(),
         "author = \"AbCdEfGhIjKlMnOpQrStUvWx123\"".to_owned(),
     ];
     for text in cases {

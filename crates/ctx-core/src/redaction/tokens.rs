@@ -63,7 +63,7 @@ const RULES: [Rule; 17] = [
         kind: "url_password",
         pattern: concat!(
             r"\b[A-Za-z][A-Za-z0-9+.-]{1,31}://",
-            r#"[^\s/:@"'<>\\]*:(?P<secret>[^\s/@"'<>\\]+)@"#,
+            r#"[^\s/:@"'<>\[\]\\]*:(?P<secret>[^\s/@"'<>\[\]\\]+)@"#,
         ),
         is_secret: |text| !is_placeholder(text),
     },

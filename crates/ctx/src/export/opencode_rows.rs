@@ -17,6 +17,8 @@ use super::transcript::{Call, Entry, PromptPart, Response, ResponsePart, Turn};
 const VERSION: &str = "1.18.33";
 /// The agent of OpenCode that continues the session.
 const AGENT: &str = "build";
+
+/// Writes the turns of one session.
 pub(super) struct OpenCodeRows {
     database: OpenCodeDatabase,
     ids: NativeIds,
