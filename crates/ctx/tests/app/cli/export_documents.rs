@@ -55,7 +55,7 @@ fn json_lines_are_imported_as_the_same_history() {
     let name = imported["session"].as_str().expect("a session");
     assert_eq!(history(&other, name), history(&repo, &session));
     // In a pipe the document is the output.
-    assert_eq!(repo.says(["export", &session, "--to", "jsonl"]).lines().count(), 14);
+    assert_eq!(repo.says(["export", &session, "--to", "jsonl"]).lines().count(), 13);
 }
 
 #[test]

@@ -132,6 +132,11 @@ fn a_continued_session_is_read_back_whole_from_every_tool() {
             wanted.retain(|line| !line.starts_with("thought: "));
             back.retain(|line| !line.starts_with("thought: "));
         }
+        if tool == "opencode" {
+            // A call of OpenCode contains its result, so two calls at once are not in this order.
+            wanted.sort();
+            back.sort();
+        }
         assert_eq!(back, wanted, "{tool}");
         let session = &other.ok(["session", "show", name])["session"];
         assert_eq!(
@@ -221,5 +226,5 @@ fn a_home_that_cannot_be_written_is_an_error_and_leaves_nothing() {
     refused(&repo, &["export", &session, "--to", "opencode", "-o", place], "unsupported_version");
     assert_eq!(files(&home), before);
     let (code, error) = repo.fails(["export", "nothing", "--to", "pi"]);
-    assert_eq!((code, &error["code"]), (1, &json!("not_found")));
+    assert_eq!((code, &error["code"]), (1, &json!("no_session")));
 }

@@ -61,5 +61,5 @@ fn an_unknown_form_is_refused() {
         let answer = server.get(&format!("/api/sessions/main/export?{query}"));
         answer.refuses(422, "invalid_query");
     }
-    server.get("/api/sessions/none/export?to=html").refuses(404, "not_found");
+    server.get("/api/sessions/none/export?to=html").refuses(404, "no_session");
 }
