@@ -2,8 +2,9 @@
 //!
 //! `{"role": "user"|"assistant"|"system"|"tool", "content": TEXT or [{"type": "text", "text": …}]}`
 //! with the optional fields `id`, `parent_id`, `timestamp`, `model`, `usage`, `reasoning`,
-//! `reasoning_raw`, `error`, `tool_calls` and `tool_call_id` with `is_error`. A line `{"type": "session", …}` has the facts
-//! `id`, `title`, `working_dir`, `git_branch`. `ctx export --to jsonl` writes this format.
+//! `reasoning_raw`, `error`, `tool_calls` and `tool_call_id` with `is_error`. A line
+//! `{"type": "session", …}` has the facts `id`, `title`, `working_dir`, `git_branch`.
+//! `ctx export --to jsonl` writes this format.
 
 use std::io;
 use std::path::{Path, PathBuf};
