@@ -84,20 +84,32 @@ impl Redactor {
         }
         match value {
             Value::String(text) => self.text_mut(text),
-            Value::Array(list) => list
-                .iter_mut()
-                .fold(false, |changed, one| self.value_below(one, depth + 1) || changed),
-            Value::Object(fields) => fields.iter_mut().fold(false, |changed, (name, one)| {
-                if let Value::String(text) = one
-                    && let Some(kind) = assignments::secret_field(name, text)
-                {
-                    *text = self.mark(kind);
-                    return true;
+            Value::Array(list) => {
+                let mut changed = false;
+                for one in list {
+                    changed |= self.value_below(one, depth + 1);
                 }
-                self.value_below(one, depth + 1) || changed
-            }),
+                changed
+            }
+            Value::Object(fields) => {
+                let mut changed = false;
+                for (name, one) in fields {
+                    changed |= self.field(name, one, depth + 1);
+                }
+                changed
+            }
             _ => false,
         }
+    }
+
+    fn field(&mut self, name: &str, value: &mut Value, depth: usize) -> bool {
+        if let Value::String(text) = value
+            && let Some(kind) = assignments::secret_field(name, text)
+        {
+            *text = self.mark(kind);
+            return true;
+        }
+        self.value_below(value, depth)
     }
 
     /// Replaces the secrets of blobs that are text. Returns all blobs, and which of them changed.
@@ -131,8 +143,11 @@ impl Redactor {
     /// Replaces the secrets of a message. Its blobs were redacted before. Returns whether it
     /// changed.
     pub fn message(&mut self, message: &mut Message, blobs: &ChangedBlobs) -> bool {
-        let parts = message.content.iter_mut();
-        parts.fold(false, |changed, part| self.part(part, blobs) || changed)
+        let mut changed = false;
+        for part in &mut message.content {
+            changed |= self.part(part, blobs);
+        }
+        changed
     }
 
     fn part(&mut self, part: &mut Part, blobs: &ChangedBlobs) -> bool {
