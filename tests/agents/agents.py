@@ -15,6 +15,7 @@ ASKING = ("permission", "cancel-asking", "kill-asking")
 REVIEWED = {"risk_level": "low", "user_authorization": "high", "outcome": "allow", "rationale": "It is a test."}
 ONE_PROCESS = "the agent is a single process"
 NO_STEERING = "the agent does not support steering"
+NO_EXPORT = dict.fromkeys(("export", "export-foreign"), "`ctx export` does not write sessions of this agent")
 
 
 @dataclasses.dataclass
@@ -164,7 +165,7 @@ ALL = [
         lambda line: Call("run_shell_command", {"command": line, "description": "run", "is_background": False}),
         write=lambda path, text: Call("write_file", {"file_path": path, "content": text}),
         own=lambda name, arguments: [Call("tool_call", {"name": f"mcp__ctx__{name}", "arguments": arguments})],
-        unsupported={"steer": NO_STEERING, "hooks": "`ctx hook` does not support qwen-code"},
+        unsupported={"steer": NO_STEERING, "hooks": "`ctx hook` does not support qwen-code", **NO_EXPORT},
     ),
     Agent(
         "gemini",
@@ -174,7 +175,7 @@ ALL = [
         gemini,
         lambda line: Call("run_shell_command", {"command": line, "description": "run"}),
         write=lambda path, text: Call("write_file", {"file_path": path, "content": text}),
-        unsupported={"steer": NO_STEERING, "own-tools": "gemini-cli hides tools that are named ask_user"},
+        unsupported={"steer": NO_STEERING, "own-tools": "gemini-cli hides tools that are named ask_user", **NO_EXPORT},
         forgets_cancelled=True,
         may_refuse_load=True,
     ),

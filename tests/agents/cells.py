@@ -7,6 +7,7 @@ import json
 import time
 
 from dialogue_cells import dialogues
+from export_cells import export, export_foreign
 from hook_cells import hooks
 from permission_cells import cancel_asking, kill_asking, permission
 from process_end_cells import idle, kill_agent, kill_child, kill_ctx, kill_idle, kill_working, resume
@@ -171,6 +172,8 @@ ALL = {
     "fork": fork,
     "dialogues": dialogues,
     "hooks": hooks,
+    "export": export,
+    "export-foreign": export_foreign,
 }
 
 # Shorter timeouts of ctx for some cells.

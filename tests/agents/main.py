@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import agents as known
 import cells
+import export_cells
 import hook_cells
 import install
 import scenarios
@@ -88,7 +89,8 @@ def main():
     options = arguments()
     rows = [row for row in scenarios.rows() if row[0] in options.cells and row[1].name in options.agents]
     more = hook_cells.packages(options.agents) if "hooks" in options.cells else []
-    installed = install.install_all(options.target / "npm", [*sorted(options.agents), *more])
+    more += export_cells.packages(options.agents) if {"export", "export-foreign"} & set(options.cells) else []
+    installed = install.install_all(options.target / "npm", [*sorted(options.agents), *sorted(set(more))])
     isolate()
     # On SIGTERM the `finally` blocks must still end all processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

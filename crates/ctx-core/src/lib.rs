@@ -18,7 +18,7 @@
 //! | [`blame`], [`file_edits`] | which recorded change wrote a line; files that tool calls write |
 //! | [`intent`], [`stale`], [`prompt`] | classification, idle tasks, prompts |
 //! | [`decide`] | the rules: one file per command |
-//! | [`bundle`] | export and import |
+//! | [`bundle`], [`redaction`] | export and import; secrets become marks |
 //! | [`identity`], [`session_key`] | senders on channels; the labels of their sessions |
 //! | [`policy`] | which sender reaches which session, with which rights |
 //! | [`search`] | the query language, the words of a text, search results |
@@ -60,6 +60,7 @@ pub mod policy;
 pub mod prices;
 pub mod projection;
 pub mod prompt;
+pub mod redaction;
 pub mod refusal;
 pub mod relation;
 pub mod routing;

@@ -7,6 +7,7 @@
 //! | `cli/` | the command line, one verb per file |
 //! | `git/` | conversations in a git repository: a branch, notes, Agent Trace records |
 //! | `http/` | the HTTP API, one resource per file |
+//! | `export/` | sessions for other tools, people and programs, one form per file |
 //! | `import/` | reading the sessions of other tools, one tool per file |
 //! | `mcp/` | the MCP server, on standard input and over HTTP |
 //! | `json/` | JSON documents that both return |
@@ -31,6 +32,7 @@ mod cli;
 mod config;
 mod data_dir;
 mod discovery;
+mod export;
 mod git;
 mod http;
 mod import;

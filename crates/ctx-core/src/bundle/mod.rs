@@ -9,8 +9,10 @@
 //! Import checks the closing hash, then the hash of every object, then that the steps form one
 //! unbroken chain to the head. A bundle that fails a check is rejected as a whole.
 
+mod redacted;
 mod session;
 
+pub use redacted::redact;
 pub use session::{SessionBundle, SessionImport, TaskEnd, TaskImport, session_import};
 
 use serde::{Deserialize, Serialize};

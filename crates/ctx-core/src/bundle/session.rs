@@ -256,7 +256,7 @@ fn task(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::id::{MessageId, NodeId};
     use crate::message::{Message, Part, Role};
@@ -275,7 +275,7 @@ mod tests {
     }
 
     /// A bundle of three turns. The last one refers to a blob.
-    fn sample() -> (SessionBundle, Vec<Object>) {
+    pub(crate) fn sample() -> (SessionBundle, Vec<Object>) {
         let image_blob = Object::blob(vec![7; 5000]);
         let image = Part::Image {
             media_type: "image/png".into(),

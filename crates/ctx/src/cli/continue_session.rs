@@ -11,6 +11,7 @@ use ctx_engine::core::time::Timestamp;
 use ctx_engine::{Engine, NewMessage, SessionQuery};
 use serde_json::{Value, json};
 
+use crate::export::Secrets;
 use crate::import::{Environment, Facts, Ledger, Source, TOOLS, at_home, session_id, store_source};
 use crate::problem::Problem;
 
@@ -194,7 +195,7 @@ async fn go_on(context: &Context, args: &Args, chosen: Candidate) -> Result<(), 
     let engine = context.engine_for_runs()?;
     let session = match &chosen.source {
         Some(source) => {
-            let stored = store_source(&engine, source).await?;
+            let stored = store_source(&engine, source, Secrets::Keep).await?;
             let label = stored.report.continued_in.clone();
             let id = stored.session.map(|session| session.to_string());
             label.or(id).ok_or_else(|| unknown(&chosen.id))?

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use ctx_engine::ImportEffect;
-use ctx_engine::core::bundle::SESSION_MAX_BYTES;
+use ctx_engine::core::bundle::{self, SESSION_MAX_BYTES};
+use ctx_engine::core::redaction::Redactor;
 use serde_json::json;
 
+use crate::export::{Secrets, report};
 use crate::import::{AGENT_SESSIONS, TOOLS};
 use crate::json::import_json::Imported;
 use crate::json::session_json::Session;
@@ -39,6 +41,9 @@ pub(super) struct Args {
     /// agent-sessions [default: active]
     #[arg(long, value_name = "STATUS", requires = "from")]
     completed: Option<Completed>,
+    /// Replace secrets by `[redacted:KIND]` before they are stored, and count them
+    #[arg(long)]
+    redact: bool,
 }
 
 /// The tools whose sessions `ctx continue` lists.
@@ -62,42 +67,53 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         .hint("omit --completed"));
     }
     let completed = args.completed.unwrap_or(Completed::Active);
+    let secrets = if args.redact { Secrets::Redact } else { Secrets::Keep };
     match (&args.from, args.file.as_deref()) {
         (Some(_), None) if is_server => {
             Err(Problem::wrong_use("wrong_use", "no file given: agent-sessions needs its database")
                 .hint("use `ctx import --from agent-sessions FILE`"))
         }
         (Some(_), Some(path)) if is_server && args.watch => {
-            import_watch::run(context, Watched::Server { path, completed }).await
+            import_watch::run(context, Watched::Server { path, completed }, secrets).await
         }
         (Some(_), Some(path)) if is_server => {
-            import_agent_sessions::run(context, path, completed).await
+            import_agent_sessions::run(context, path, completed, secrets).await
         }
         (Some(name), path) if args.watch => {
-            import_watch::run(context, Watched::Tool { name, path }).await
+            import_watch::run(context, Watched::Tool { name, path }, secrets).await
         }
-        (Some(tool), path) => import_tools::from_tool(context, tool, path).await,
+        (Some(tool), path) => import_tools::from_tool(context, tool, path, secrets).await,
         (None, Some(_)) if args.watch => {
             Err(Problem::wrong_use("wrong_use", "cannot watch a bundle: it does not change")
                 .hint("use --watch with --from TOOL or --all"))
         }
-        (None, Some(file)) => from_bundle(context, file).await,
+        (None, Some(file)) => from_bundle(context, file, secrets).await,
         (None, None) if args.watch => {
-            import_watch::run(context, Watched::All { yes: args.yes }).await
+            import_watch::run(context, Watched::All { yes: args.yes }, secrets).await
         }
-        (None, None) => import_tools::from_all(context, args.yes).await,
+        (None, None) => import_tools::from_all(context, args.yes, secrets).await,
     }
 }
 
-async fn from_bundle(context: &Context, file: &Path) -> Result<(), Problem> {
-    let bytes = bundle_file::read(file, SESSION_MAX_BYTES)?;
+async fn from_bundle(context: &Context, file: &Path, secrets: Secrets) -> Result<(), Problem> {
+    let mut bytes = bundle_file::read(file, SESSION_MAX_BYTES)?;
+    let mut redactor = Redactor::default();
+    if secrets == Secrets::Redact && bytes.len() <= SESSION_MAX_BYTES {
+        bytes = bundle::redact(bytes, &mut redactor).map_err(ctx_engine::Error::from)?;
+    }
     let engine = context.engine()?;
     // The working directory is kept only if it exists on this machine too.
     let local_dir = |dir: &str| Path::new(dir).is_dir().then(|| dir.to_owned());
     let imported = engine.bundles().import(&bytes, local_dir).await?;
     let info = engine.sessions().get(&imported.session.to_string()).await?;
     context.out.print(
-        || json!(Imported::of(&imported, Session::from(&info))),
+        || {
+            let mut document = json!(Imported::of(&imported, Session::from(&info)));
+            if secrets == Secrets::Redact {
+                document["redacted"] = report::document(&redactor);
+            }
+            document
+        },
         || {
             let what = match imported.arrival {
                 ImportEffect::Created => "Created",
@@ -116,6 +132,9 @@ async fn from_bundle(context: &Context, file: &Path) -> Result<(), Problem> {
                     "\n{} tasks were skipped: another task is open here.",
                     imported.tasks_left
                 ));
+            }
+            if secrets == Secrets::Redact {
+                lines.push_str(&format!("\n{}", report::line(&redactor)));
             }
             lines
         },

@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ctx_engine::core::redaction::Redactor;
 use ctx_engine::core::session::Status;
 use ctx_engine::{AtomicImport, AtomicSession, Engine, ImportReport};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use crate::export::{Secrets, report};
 use crate::import::{
     AGENT_SESSIONS, AgentRecord, Facts, imported_status, new_session, read_agent_sessions,
+    redact_facts, redact_turn,
 };
 use crate::problem::Problem;
 
@@ -48,6 +51,8 @@ pub(super) struct ImportedServer {
     sessions: Vec<ImportedSession>,
     problems: Vec<String>,
     problem_count: usize,
+    /// The secrets that were replaced, if they are to be replaced.
+    redactor: Option<Redactor>,
 }
 
 /// Imports a database and prints what happened.
@@ -55,8 +60,9 @@ pub(super) async fn run(
     context: &Context,
     path: &Path,
     completed: Completed,
+    secrets: Secrets,
 ) -> Result<(), Problem> {
-    import(context, path, completed).await?.print(context)
+    import(context, path, completed, secrets).await?.print(context)
 }
 
 /// Imports everything in the database, or nothing.
@@ -64,6 +70,7 @@ pub(super) async fn import(
     context: &Context,
     path: &Path,
     completed: Completed,
+    secrets: Secrets,
 ) -> Result<ImportedServer, Problem> {
     // A file that cannot be read must not create a store.
     let mut checked = |_| Err(io::Error::other("enough was read"));
@@ -93,6 +100,7 @@ pub(super) async fn import(
         sessions: Vec::new(),
         problems: Vec::new(),
         problem_count: 0,
+        redactor: (secrets == Secrets::Redact).then(Redactor::default),
     };
     let import = engine.imports().atomic();
     let stored = store(&engine, &import, &mut from, completed, &mut imported).await;
@@ -131,8 +139,11 @@ async fn store(
     let mut open: Option<AtomicSession<'_>> = None;
     while let Some(record) = from.recv().await {
         match record {
-            AgentRecord::Session { facts, status } => {
+            AgentRecord::Session { mut facts, status } => {
                 imported.end(open.take()).await?;
+                if imported.redactor.is_some() {
+                    redact_facts(&mut facts);
+                }
                 let status = imported_status(&status, completed);
                 let new = new_session(engine, AGENT_SESSIONS, &facts, None, None);
                 imported.sessions.push(ImportedSession {
@@ -144,7 +155,10 @@ async fn store(
                 });
                 open = Some(import.session(new, status).await?);
             }
-            AgentRecord::Turn(turn) => {
+            AgentRecord::Turn(mut turn) => {
+                if let Some(redactor) = &mut imported.redactor {
+                    redact_turn(&mut turn, redactor);
+                }
                 if let Some(session) = &mut open {
                     session.push(*turn).await?;
                 }
@@ -191,11 +205,15 @@ impl ImportedServer {
                 "continued_in": session.report.continued_in,
             })
         };
-        json!({
+        let mut document = json!({
             "imported": self.sessions.iter().map(session).collect::<Vec<_>>(),
             "problems": self.problems,
             "problem_count": self.problem_count,
-        })
+        });
+        if let Some(redactor) = &self.redactor {
+            document["redacted"] = report::document(redactor);
+        }
+        document
     }
 
     fn lines(&self) -> String {
@@ -224,6 +242,7 @@ impl ImportedServer {
             count("extended"),
             count("unchanged")
         ));
+        lines.extend(self.redactor.as_ref().map(report::line));
         lines.join("\n")
     }
 

@@ -4,8 +4,10 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use ctx_engine::Indexing;
+use ctx_engine::core::redaction::Redactor;
 use serde_json::{Value, json};
 
+use crate::export::{Secrets, report as redaction_report};
 use crate::import::{
     Change, Environment, Ledger, ReadProblem, Source, StoredSource, TOOLS, at_home, below,
     store_source, tool,
@@ -32,6 +34,7 @@ pub(super) async fn from_tool(
     context: &Context,
     name: &str,
     path: Option<&Path>,
+    secrets: Secrets,
 ) -> Result<(), Problem> {
     let tool = tool(name).ok_or_else(|| unknown_tool(name))?;
     let sources = match path {
@@ -49,7 +52,7 @@ pub(super) async fn from_tool(
         return Err(Problem::failed("no_sessions", message)
             .hint(format!("give the place: `ctx import --from {name} PATH`")));
     }
-    import(context, sources).await
+    import(context, sources, secrets).await
 }
 
 pub(super) fn unknown_tool(name: &str) -> Problem {
@@ -59,7 +62,11 @@ pub(super) fn unknown_tool(name: &str) -> Problem {
 }
 
 /// Imports the sessions of all tools that are found, after a question on a terminal.
-pub(super) async fn from_all(context: &Context, yes: bool) -> Result<(), Problem> {
+pub(super) async fn from_all(
+    context: &Context,
+    yes: bool,
+    secrets: Secrets,
+) -> Result<(), Problem> {
     let environment = Environment::of_process();
     let mut sources = Vec::new();
     let mut table = Vec::new();
@@ -79,7 +86,7 @@ pub(super) async fn from_all(context: &Context, yes: bool) -> Result<(), Problem
         eprintln!("{:<12} {:>6} {:>10}\n{}", "tool", "files", "size", table.join("\n"));
     }
     confirm(sources.len(), yes)?;
-    import(context, sources).await
+    import(context, sources, secrets).await
 }
 
 /// Asks before everything that was found is imported.
@@ -107,14 +114,14 @@ fn confirmed(count: usize) -> Result<bool, Problem> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-async fn import(context: &Context, sources: Vec<Source>) -> Result<(), Problem> {
+async fn import(context: &Context, sources: Vec<Source>, secrets: Secrets) -> Result<(), Problem> {
     init::ensure_store(context).await?;
     // Looking a hash up takes longer the more rows are not indexed.
     let engine = context.engine_without_providers(Indexing::Background)?;
     let mut ledger = Ledger::open(&context.data);
-    let outcomes = import_each(context, &engine, &mut ledger, sources).await;
+    let outcomes = import_each(context, &engine, &mut ledger, sources, secrets).await;
     engine.maintenance().update_indexes().await?;
-    report(context, &outcomes)
+    report(context, &outcomes, secrets)
 }
 
 /// Imports sessions one after the other.
@@ -123,12 +130,13 @@ pub(super) async fn import_each(
     engine: &ctx_engine::Engine,
     ledger: &mut Ledger,
     sources: Vec<Source>,
+    secrets: Secrets,
 ) -> Vec<Outcome> {
     let total: u64 = sources.iter().map(|source| source.bytes).sum();
     let (mut done, mut outcomes) = (0, Vec::with_capacity(sources.len()));
     for source in sources {
         context.out.progress("importing", done, total);
-        let effect = import_one(engine, ledger, &source).await;
+        let effect = import_one(engine, ledger, &source, secrets).await;
         done += source.bytes;
         outcomes.push(Outcome { source, effect });
     }
@@ -163,14 +171,36 @@ impl Outcome {
 }
 
 /// Prints what an import did.
-pub(super) fn print(context: &Context, outcomes: &[Outcome]) -> Result<(), Problem> {
+pub(super) fn print(
+    context: &Context,
+    outcomes: &[Outcome],
+    secrets: Secrets,
+) -> Result<(), Problem> {
+    let redactor = (secrets == Secrets::Redact).then(|| replaced_secrets(outcomes));
     context.out.print(
-        || json!({"imported": outcomes.iter().map(document).collect::<Vec<_>>()}),
-        || lines(outcomes),
+        || {
+            let imported: Vec<Value> = outcomes.iter().map(document).collect();
+            let mut document = json!({"imported": imported});
+            if let Some(redactor) = &redactor {
+                document["redacted"] = redaction_report::document(redactor);
+            }
+            document
+        },
+        || match &redactor {
+            Some(redactor) => {
+                format!("{}\n{}", lines(outcomes), redaction_report::line(redactor))
+            }
+            None => lines(outcomes),
+        },
     )
 }
 
-async fn import_one(engine: &ctx_engine::Engine, ledger: &mut Ledger, source: &Source) -> Effect {
+async fn import_one(
+    engine: &ctx_engine::Engine,
+    ledger: &mut Ledger,
+    source: &Source,
+    secrets: Secrets,
+) -> Effect {
     let change = ledger.change(source).unwrap_or(Change::Grown);
     if let Change::Unchanged(entry) = &change {
         let is_here = match &entry.session {
@@ -181,7 +211,7 @@ async fn import_one(engine: &ctx_engine::Engine, ledger: &mut Ledger, source: &S
             return Effect::Unchanged(entry.session.clone());
         }
     }
-    match store_source(engine, source).await {
+    match store_source(engine, source, secrets).await {
         Ok(mut stored) => {
             let why = match change {
                 Change::Edited => Some("the file was changed in a part that was imported before"),
@@ -202,14 +232,25 @@ async fn import_one(engine: &ctx_engine::Engine, ledger: &mut Ledger, source: &S
     }
 }
 
-fn report(context: &Context, outcomes: &[Outcome]) -> Result<(), Problem> {
+fn report(context: &Context, outcomes: &[Outcome], secrets: Secrets) -> Result<(), Problem> {
     let failed = outcomes.iter().filter(|one| one.is_failed()).count();
-    print(context, outcomes)?;
+    print(context, outcomes, secrets)?;
     match failed {
         0 => Ok(()),
         n => Err(Problem::failed("import_incomplete", format!("{n} files were not imported"))
             .hint("the other files were imported; run the same command again")),
     }
+}
+
+/// The secrets that were replaced in all files.
+fn replaced_secrets(outcomes: &[Outcome]) -> Redactor {
+    let mut sum = Redactor::default();
+    for outcome in outcomes {
+        if let Effect::Stored(stored) = &outcome.effect {
+            sum.add(&stored.redactor);
+        }
+    }
+    sum
 }
 
 fn document(outcome: &Outcome) -> Value {

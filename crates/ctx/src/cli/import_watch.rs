@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use ctx_engine::{Engine, Indexing};
 
+use crate::export::Secrets;
 use crate::import::{
     Environment, FileStamp, FoundFile, Ledger, Source, TOOLS, files_at_home, files_below, tool,
 };
 use crate::problem::Problem;
 
 use super::import_agent_sessions::{self, Completed};
-use super::import_tools::{confirm, import_each, print, unknown_tool};
+use super::import_tools::{Outcome, confirm, import_each, print, unknown_tool};
 use super::{Context, init};
 
 /// Shortest pause between two passes.
@@ -39,8 +40,12 @@ pub(super) enum Watched<'a> {
 }
 
 /// Follows until Ctrl-C.
-pub(super) async fn run(context: &Context, watched: Watched<'_>) -> Result<(), Problem> {
-    let follow = follow(context, &watched);
+pub(super) async fn run(
+    context: &Context,
+    watched: Watched<'_>,
+    secrets: Secrets,
+) -> Result<(), Problem> {
+    let follow = follow(context, &watched, secrets);
     tokio::select! {
         failed = follow => failed,
         // What was stored until now is complete; the next import continues there.
@@ -48,19 +53,21 @@ pub(super) async fn run(context: &Context, watched: Watched<'_>) -> Result<(), P
     }
 }
 
-async fn follow(context: &Context, watched: &Watched<'_>) -> Result<(), Problem> {
+async fn follow(context: &Context, watched: &Watched<'_>, secrets: Secrets) -> Result<(), Problem> {
     match watched {
-        Watched::Server { path, completed } => follow_server(context, path, *completed).await,
+        Watched::Server { path, completed } => {
+            follow_server(context, path, *completed, secrets).await
+        }
         Watched::All { yes } => {
             let first = files(watched)?;
             if !first.is_empty() {
                 confirm(first.len(), *yes)?;
             }
-            follow_files(context, watched).await
+            follow_files(context, watched, secrets).await
         }
         Watched::Tool { .. } => {
             files(watched)?;
-            follow_files(context, watched).await
+            follow_files(context, watched, secrets).await
         }
     }
 }
@@ -121,7 +128,11 @@ impl SeenFiles {
     }
 }
 
-async fn follow_files(context: &Context, watched: &Watched<'_>) -> Result<(), Problem> {
+async fn follow_files(
+    context: &Context,
+    watched: &Watched<'_>,
+    secrets: Secrets,
+) -> Result<(), Problem> {
     init::ensure_store(context).await?;
     let engine = context.engine_without_providers(Indexing::Background)?;
     let mut ledger = Ledger::open(&context.data);
@@ -131,48 +142,48 @@ async fn follow_files(context: &Context, watched: &Watched<'_>) -> Result<(), Pr
         // A path that is gone may come back.
         let found = files(watched).unwrap_or_default();
         let changed = seen.changed(found, started);
-        pass(context, &engine, &mut ledger, &mut seen, changed, is_first).await?;
+        let sources: Vec<Source> = changed.into_iter().flat_map(|(_, sources)| sources).collect();
+        if is_first || !sources.is_empty() {
+            let outcomes = import_each(context, &engine, &mut ledger, sources, secrets).await;
+            report_pass(context, outcomes, &mut seen, is_first, secrets)?;
+        }
         is_first = false;
         tokio::time::sleep(pause_after(started.elapsed())).await;
     }
 }
 
-async fn pass(
+/// Prints what a pass did; after the first one, only news. Files that failed are read again later.
+fn report_pass(
     context: &Context,
-    engine: &Engine,
-    ledger: &mut Ledger,
+    mut outcomes: Vec<Outcome>,
     seen: &mut SeenFiles,
-    changed: Vec<(FoundFile, Vec<Source>)>,
     is_first: bool,
+    secrets: Secrets,
 ) -> Result<(), Problem> {
-    let sources: Vec<Source> = changed.into_iter().flat_map(|(_, sources)| sources).collect();
-    if sources.is_empty() && !is_first {
-        return Ok(());
-    }
-    let mut outcomes = import_each(context, engine, ledger, sources).await;
     for failed in outcomes.iter().filter(|outcome| outcome.is_failed()) {
         seen.retry(failed.path(), Instant::now());
     }
     if !is_first {
-        outcomes.retain(|outcome| outcome.is_news());
+        outcomes.retain(Outcome::is_news);
         if outcomes.is_empty() {
             return Ok(());
         }
     }
-    print(context, &outcomes)
+    print(context, &outcomes, secrets)
 }
 
 async fn follow_server(
     context: &Context,
     path: &Path,
     completed: Completed,
+    secrets: Secrets,
 ) -> Result<(), Problem> {
     let (mut last, mut is_first) = (None, true);
     loop {
         let started = Instant::now();
         let stamp = FileStamp::of(path);
         if is_first || (stamp.is_some() && stamp != last) {
-            match import_agent_sessions::import(context, path, completed).await {
+            match import_agent_sessions::import(context, path, completed, secrets).await {
                 Ok(imported) if is_first || imported.is_changed() => imported.print(context)?,
                 Ok(_) => {}
                 Err(problem) if is_first => return Err(problem),

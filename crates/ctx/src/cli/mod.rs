@@ -156,7 +156,7 @@ enum Verb {
     /// List and test providers
     #[command(subcommand)]
     Provider(provider::Verb),
-    /// Export a conversation to a file, with every object it references
+    /// Export a conversation: to a file, as a document, or into the home of another tool
     Export(export::Args),
     /// Import conversations: a file of `ctx export`, or the sessions of other tools
     Import(import::Args),

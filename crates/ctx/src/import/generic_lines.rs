@@ -2,8 +2,9 @@
 //!
 //! `{"role": "user"|"assistant"|"system"|"tool", "content": TEXT or [{"type": "text", "text": …}]}`
 //! with the optional fields `id`, `parent_id`, `timestamp`, `model`, `usage`, `reasoning`,
-//! `tool_calls` and `tool_call_id` with `is_error`. A line `{"type": "session", …}` has the facts
-//! `id`, `title`, `working_dir`, `git_branch`. `ctx export --to jsonl` writes this format.
+//! `reasoning_raw`, `error`, `tool_calls` and `tool_call_id` with `is_error`. A line
+//! `{"type": "session", …}` has the facts `id`, `title`, `working_dir`, `git_branch`.
+//! `ctx export --to jsonl` writes this format.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -69,9 +70,14 @@ fn add(record: &Value, raw: &str, line: u64, into: &mut Reading<'_>) {
             let mut answer = Vec::new();
             let thought = some_text(record, "reasoning");
             let thought = thought.or_else(|| some_text(record, "reasoning_content"));
-            answer.extend(thought.map(|text| Part::Thought { text: text.to_owned(), raw: None }));
+            let raw = record.get("reasoning_raw").cloned();
+            if thought.is_some() || raw.is_some() {
+                let text = thought.unwrap_or_default().to_owned();
+                answer.push(Part::Thought { text, raw });
+            }
             answer.extend(parts(&mut into.main.turns, content));
             answer.extend(list(record, "tool_calls").iter().map(call));
+            answer.extend(record.get("error").and_then(failure));
             into.main.turns.answer(mark, answer, some_text(record, "model"));
             if let Some(usage) = record.get("usage") {
                 into.main.turns.usage(&usage_of(usage));
@@ -112,6 +118,15 @@ fn part(turns: &mut Assembler, part: &Value) -> Option<Part> {
         }
         _ => Some(Part::Text { text: text(part, "text")?.to_owned() }),
     }
+}
+
+/// An error of the provider: `{code, message}`.
+fn failure(error: &Value) -> Option<Part> {
+    Some(Part::Error {
+        code: some_text(error, "code").unwrap_or("provider_error").to_owned(),
+        message: some_text(error, "message")?.to_owned(),
+        provider_id: None,
+    })
 }
 
 /// A call in the form of chat completions, or `{id, name, arguments}`.

@@ -42,7 +42,9 @@ pub(crate) use reading::{Facts, Problem as ReadProblem};
 pub(crate) use sources::{
     Environment, FileStamp, FoundFile, Source, at_home, below, files_at_home, files_below,
 };
-pub(crate) use store_source::{StoredSource, new_session, session_id, store_source};
+pub(crate) use store_source::{
+    StoredSource, new_session, redact_facts, redact_turn, session_id, store_source,
+};
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -27,17 +27,17 @@ impl Environment {
     }
 
     /// The directory that a variable names.
-    pub(super) fn dir(&self, variable: &str) -> Option<PathBuf> {
+    pub(crate) fn dir(&self, variable: &str) -> Option<PathBuf> {
         (self.variable)(variable).map(PathBuf::from)
     }
 
     /// The directory for the data of programs.
-    pub(super) fn data_home(&self) -> Option<PathBuf> {
+    pub(crate) fn data_home(&self) -> Option<PathBuf> {
         self.dir("XDG_DATA_HOME").or_else(|| self.in_home(".local/share"))
     }
 
     /// A directory in the home directory.
-    pub(super) fn in_home(&self, name: &str) -> Option<PathBuf> {
+    pub(crate) fn in_home(&self, name: &str) -> Option<PathBuf> {
         self.home.as_ref().map(|home| home.join(name))
     }
 }

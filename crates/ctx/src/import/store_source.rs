@@ -8,12 +8,14 @@ use std::io;
 
 use ctx_engine::core::decide::Patch;
 use ctx_engine::core::id::{SessionId, derived_ulid};
+use ctx_engine::core::redaction::Redactor;
 use ctx_engine::core::session::{self, Origin, Parent};
 use ctx_engine::core::text_limits::one_line;
 use ctx_engine::core::time::Timestamp;
-use ctx_engine::{Engine, ImportReport, ImportWriter};
+use ctx_engine::{Engine, ImportReport, ImportWriter, ImportedTurn};
 use tokio::sync::mpsc;
 
+use crate::export::Secrets;
 use crate::problem::Problem as Failure;
 
 use super::reading::{Facts, Problem, ReadEnd, ReadTurn, Reading};
@@ -34,6 +36,8 @@ pub(crate) struct StoredSource {
     pub(crate) problems: Vec<Problem>,
     pub(crate) problem_count: u64,
     pub(crate) facts: Facts,
+    /// The secrets that were replaced.
+    pub(crate) redactor: Redactor,
 }
 
 /// Imports one session. What was stored before is recognised.
@@ -43,7 +47,9 @@ pub(crate) struct StoredSource {
 pub(crate) async fn store_source(
     engine: &Engine,
     source: &Source,
+    secrets: Secrets,
 ) -> Result<StoredSource, Failure> {
+    let mut redactor = Redactor::default();
     let (to, mut from) = mpsc::channel(WAITING_MAX);
     let read = {
         let source = source.clone();
@@ -53,7 +59,11 @@ pub(crate) async fn store_source(
     let mut writers: BTreeMap<Option<String>, ImportWriter> = BTreeMap::new();
     let mut failure = None;
     while let Some(read) = from.recv().await {
-        let ReadTurn { worker, facts, tool_call, turn } = read;
+        let ReadTurn { worker, mut facts, tool_call, mut turn } = read;
+        if secrets == Secrets::Redact {
+            redact_turn(&mut turn, &mut redactor);
+            redact_facts(&mut facts);
+        }
         let stored = async {
             if !writers.contains_key(&worker) {
                 let new = new_session(engine, tool, &facts, worker.as_deref(), tool_call);
@@ -72,8 +82,31 @@ pub(crate) async fn store_source(
     if let Some(error) = failure {
         return Err(error.into());
     }
-    let end = read.flatten().map_err(|error| cannot_read(source, &error))?;
-    finish(engine, writers, end).await
+    let mut end = read.flatten().map_err(|error| cannot_read(source, &error))?;
+    if secrets == Secrets::Redact {
+        redact_facts(&mut end.facts);
+    }
+    finish(engine, writers, end, redactor).await
+}
+
+/// Replaces the secrets of a turn before it is stored.
+pub(crate) fn redact_turn(imported: &mut ImportedTurn, redactor: &mut Redactor) {
+    let (blobs, changed) = redactor.blobs(std::mem::take(&mut imported.turn.blobs));
+    imported.turn.blobs = blobs;
+    for message in &mut imported.turn.messages {
+        redactor.message(message, &changed);
+    }
+    if let Some(compaction) = &mut imported.compaction {
+        // The turn contains the same text, so it is not counted again.
+        Redactor::default().text_mut(&mut compaction.summary);
+    }
+}
+
+/// Replaces the secrets of the facts. They repeat texts of turns, so they are not counted.
+pub(crate) fn redact_facts(facts: &mut Facts) {
+    for text in [&mut facts.title, &mut facts.first_prompt].into_iter().flatten() {
+        Redactor::default().text_mut(text);
+    }
 }
 
 fn cannot_read(source: &Source, error: &io::Error) -> Failure {
@@ -85,6 +118,7 @@ async fn finish(
     engine: &Engine,
     writers: BTreeMap<Option<String>, ImportWriter>,
     end: ReadEnd,
+    redactor: Redactor,
 ) -> Result<StoredSource, Failure> {
     let mut stored = StoredSource {
         session: None,
@@ -93,6 +127,7 @@ async fn finish(
         problem_count: end.problem_count,
         problems: end.problems,
         facts: end.facts,
+        redactor,
     };
     for (count, what) in [
         (end.duplicates, "records with an id that was used before were skipped"),

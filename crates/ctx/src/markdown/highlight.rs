@@ -206,7 +206,7 @@ const DATA: Family = Family {
 };
 
 /// Colours the lines of one block of code.
-pub(super) struct Highlighter {
+pub(crate) struct Highlighter {
     family: Option<&'static Family>,
     is_diff: bool,
     ignores_case: bool,
@@ -216,7 +216,7 @@ pub(super) struct Highlighter {
 
 impl Highlighter {
     /// For the word after the fence; an unknown language has no colours.
-    pub(super) fn new(language: &str) -> Self {
+    pub(crate) fn new(language: &str) -> Self {
         let name = language.to_ascii_lowercase();
         let family = match name.as_str() {
             "rust" | "rs" => Some(&RUST),
@@ -236,7 +236,7 @@ impl Highlighter {
     }
 
     /// The spans of one line, which has no line break.
-    pub(super) fn line(&mut self, line: &str) -> Vec<Span> {
+    pub(crate) fn line(&mut self, line: &str) -> Vec<Span> {
         if self.is_diff {
             return vec![Span::new(line, diff_style(line))];
         }

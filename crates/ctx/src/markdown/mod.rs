@@ -22,6 +22,7 @@ mod wrap;
 use anstyle::{AnsiColor, Style};
 
 pub(crate) use growing_text::GrowingText;
+pub(crate) use highlight::Highlighter;
 pub(crate) use visible::visible;
 pub(crate) use wrap::{cut, text_width, wrap_words};
 
