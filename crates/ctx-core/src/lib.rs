@@ -41,6 +41,7 @@ pub mod compaction;
 pub mod context_pack;
 pub mod decide;
 pub mod draft;
+pub mod exchange;
 pub mod history_text;
 pub mod hook;
 pub mod id;
