@@ -15,6 +15,7 @@ use ctx_core::object::{Kind, Named};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{self, Session};
 use ctx_store::{Error as StoreError, Target};
+use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, Error};
 
@@ -22,7 +23,8 @@ use crate::engine::{Engine, Error};
 const TRIES_MAX: usize = 5;
 
 /// The effect of an import.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ImportEffect {
     /// A new session was created.
     Created,

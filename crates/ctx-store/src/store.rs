@@ -21,8 +21,9 @@ use tokio::sync::mpsc;
 use crate::driver::{Db, Driver, Lock, Notice, Snapshot, Tx};
 use crate::relational::row_counts::RowCounts;
 use crate::relational::{
-    compaction_rows, conversation_rows, event_rows, exchange_rows, gc, history_rows, idempotency_rows, load,
-    outbox_rows, purge, repair, session_rows, task_rows, token_rows, turn_path, turn_rows, verify,
+    compaction_rows, conversation_rows, event_rows, exchange_rows, gc, history_rows,
+    idempotency_rows, load, outbox_rows, purge, repair, session_rows, task_rows, token_rows,
+    turn_path, turn_rows, verify,
 };
 use crate::schema::SCHEMA;
 use crate::transition::{OnceKey, Stored, Transition};
@@ -318,10 +319,8 @@ impl Store {
         &self,
         sessions: Vec<SessionId>,
     ) -> Result<Vec<Vec<TaskMark>>, Error> {
-        self.read(move |db| {
-            sessions.iter().map(|id| exchange_rows::tasks_of(db, *id)).collect()
-        })
-        .await
+        self.read(move |db| sessions.iter().map(|id| exchange_rows::tasks_of(db, *id)).collect())
+            .await
     }
 
     /// How far tasks are; `None` for a task that is not stored.

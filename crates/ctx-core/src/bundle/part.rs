@@ -63,9 +63,7 @@ pub fn part_manifest(bytes: &[u8]) -> Result<SessionPart, BadBundle> {
 ///
 /// # Errors
 /// If a check fails.
-pub fn part_import(
-    bytes: &[u8],
-) -> Result<(SessionPart, SessionImport, Vec<Object>), BadBundle> {
+pub fn part_import(bytes: &[u8]) -> Result<(SessionPart, SessionImport, Vec<Object>), BadBundle> {
     let (Manifest::Part(part), objects) = read(bytes)? else {
         return Err(BadBundle::OtherKind { found: "bundle", wanted: "part" });
     };
