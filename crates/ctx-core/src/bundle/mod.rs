@@ -12,7 +12,7 @@
 mod part;
 mod session;
 
-pub use part::{SessionPart, part_import, part_manifest};
+pub use part::{Excerpt, SessionPart, part_excerpt, part_import, part_manifest, part_turns};
 pub use session::{
     SessionBundle, SessionImport, TaskEnd, TaskImport, alternative_labels, session_import,
 };
