@@ -29,6 +29,7 @@ mod prompt;
 mod provider;
 mod reading;
 mod recover;
+mod remotes;
 mod run;
 mod search;
 mod session;
