@@ -46,6 +46,11 @@ impl SessionHead {
     pub const fn is_empty(&self) -> bool {
         self.head.is_none() && self.tasks.is_none()
     }
+
+    /// Whether it is the session that every store of a project begins with, without any use.
+    pub fn is_unused_default(&self) -> bool {
+        self.is_empty() && self.label == "main" && self.origin == Origin::Cli
+    }
 }
 
 /// How far a task is in a store.

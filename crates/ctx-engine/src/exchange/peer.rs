@@ -41,6 +41,14 @@ impl PeerError {
     pub(crate) fn concerns_one_session(&self) -> bool {
         [Refusal::StaleWriter.code(), "session_busy", "label_in_use"].contains(&&*self.code)
     }
+
+    /// The reason why a session was left for the next transfer.
+    pub(crate) fn for_session(self) -> Self {
+        if self.code == Refusal::StaleWriter.code() {
+            return Self::new(&self.code, "the session was changed during the transfer");
+        }
+        self
+    }
 }
 
 impl From<Error> for PeerError {

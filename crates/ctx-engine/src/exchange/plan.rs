@@ -7,8 +7,8 @@
 use std::collections::{HashMap, HashSet};
 
 use ctx_core::exchange::{
-    PartRequest, Placement, QUERY_IDS_MAX, Relation, SessionHead, TaskMark, branch_placement,
-    new_placement,
+    PartRequest, Placement, QUERY_IDS_MAX, Relation, SessionHead, TaskMark, branch_id,
+    branch_placement, new_placement,
 };
 use ctx_core::id::{SessionId, TaskId, TurnId};
 use ctx_core::session::Origin;
@@ -92,6 +92,7 @@ impl<'a> Planner<'a> {
                 }
                 // An empty session is not worth another label.
                 (Match::Session(_), _) if source.is_empty() => plan.unchanged += 1,
+                (Match::None, _) if source.is_unused_default() => plan.unchanged += 1,
                 _ => new.push(source),
             }
         }
@@ -234,7 +235,9 @@ impl<'a> Planner<'a> {
                 let tip = Tip { head, turns: source.turns };
                 let shared = shared_with_any(self.source, self.target, tip).await?;
                 let after = turn_at(self.source, head, shared.max(1)).await?;
-                jobs.push((job(&source, placement, Some(after), shared.max(1)), false));
+                let branch_of = self.branch_of(&source, head, shared).await?;
+                let job = job(&source, placement, Some(after), shared.max(1));
+                jobs.push((Job { branch_of, ..job }, false));
             } else if sent_roots.insert(root) {
                 jobs.push((job(&source, placement, None, 0), false));
             } else {
@@ -242,6 +245,23 @@ impl<'a> Planner<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The label of the target's session that a session of the source is a branch of: another
+    /// machine made the branch, and the source only carries it.
+    async fn branch_of(
+        &self,
+        source: &SessionHead,
+        head: TurnId,
+        shared: u64,
+    ) -> Result<Option<String>, PeerError> {
+        if shared >= source.turns {
+            return Ok(None);
+        }
+        let first = turn_at(self.source, head, shared + 1).await?;
+        let mut sessions = self.by_id.values();
+        let found = sessions.find(|found| branch_id(found.session, first) == source.session);
+        Ok(found.map(|found| found.label.clone()))
     }
 
     /// Adds to each job the tasks that the target lacks, and drops jobs without anything to send.

@@ -144,15 +144,14 @@ async fn send(
         for (manifest, result) in manifests.iter().zip(results) {
             let Some(mut running) = queue.pop_front() else { break };
             match result {
-                Ok(stored) => match running.advance(manifest, stored)? {
+                Ok(stored) => match running.advance(manifest, stored) {
                     Some(moved) => report.moved.push(moved),
                     None => unfinished.push(running),
                 },
-                Err(reason) if reason.concerns_one_session() => report.skipped.push(Skipped {
-                    session: running.job.source.session,
-                    label: running.job.source.label,
-                    reason,
-                }),
+                Err(reason) if reason.concerns_one_session() => {
+                    let SessionHead { session, label, .. } = running.job.source;
+                    report.skipped.push(Skipped { session, label, reason: reason.for_session() });
+                }
                 Err(error) => return Err(in_session(&running.job.source.label, error)),
             }
         }
@@ -192,11 +191,7 @@ fn checked_manifest(part: &[u8], job: &Job) -> Result<SessionPart, PeerError> {
 
 impl Running {
     /// Notes a stored part. Returns the result if it was the last one.
-    fn advance(
-        &mut self,
-        part: &SessionPart,
-        stored: PartStored,
-    ) -> Result<Option<Moved>, PeerError> {
+    fn advance(&mut self, part: &SessionPart, stored: PartStored) -> Option<Moved> {
         let request = &mut self.job.request;
         request.after = part.session.head;
         request.tasks.retain(|task| !part.task_ids().any(|sent| sent == *task));
@@ -226,6 +221,6 @@ impl Running {
             }
         }
         let is_last = request.after == request.head && request.tasks.is_empty();
-        Ok(if is_last { self.stored.take() } else { None })
+        if is_last { self.stored.take() } else { None }
     }
 }

@@ -2,13 +2,15 @@
 //! output carry frames. Only `ctx` is needed there.
 
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ctx_engine::exchange::PeerError;
-use tokio::io::{BufReader, BufWriter};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncReadExt, BufReader, BufWriter};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 use crate::problem::Problem;
 
@@ -19,11 +21,18 @@ use super::wire::{Answer, PROTOCOL, Request, decode, encode, read_frame, write_f
 
 /// The variable with the ssh command, by default `ssh`. It may have arguments.
 const SSH_VARIABLE: &str = "CTX_SSH";
+/// Maximum size of the messages of ssh that are kept.
+const MESSAGES_MAX_BYTES: usize = 4096;
+/// Time for the last message after the connection ended.
+const MESSAGES_WAIT: Duration = Duration::from_millis(500);
 
 pub(super) struct SshChannel {
     streams: Mutex<Streams>,
     traffic: Arc<Traffic>,
     host: String,
+    /// The last messages of ssh and of the other side, for errors.
+    messages: Arc<std::sync::Mutex<Vec<u8>>>,
+    reader: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Streams {
@@ -44,7 +53,7 @@ pub(super) async fn open(host: &SshHost, traffic: Arc<Traffic>) -> Result<SshCha
         ssh.args(["-p", &port.to_string()]);
     }
     ssh.arg(&host.host).arg(remote_command(host.path.as_deref()));
-    ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = ssh.spawn().map_err(|error| {
         Problem::failed("no_ssh", format!("failed to start `{command}`: {error}"))
             .hint("install ssh, or name another command in CTX_SSH")
@@ -52,11 +61,27 @@ pub(super) async fn open(host: &SshHost, traffic: Arc<Traffic>) -> Result<SshCha
     let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Problem::failed("internal", "failed to connect to ssh"));
     };
+    let messages = Arc::default();
+    let reader =
+        child.stderr.take().map(|errors| tokio::spawn(collect(errors, Arc::clone(&messages))));
     let streams =
         Streams { input: BufWriter::new(input), output: BufReader::new(output), _ssh: child };
-    let channel = SshChannel { streams: Mutex::new(streams), traffic, host: host.host.clone() };
+    let host = host.host.clone();
+    let (streams, reader) = (Mutex::new(streams), Mutex::new(reader));
+    let channel = SshChannel { streams, traffic, host, messages, reader };
     channel.greet().await?;
     Ok(channel)
+}
+
+/// Keeps the end of what ssh and the other side write to standard error.
+async fn collect(mut errors: ChildStderr, messages: Arc<std::sync::Mutex<Vec<u8>>>) {
+    let mut buffer = [0; 1024];
+    while let Ok(count @ 1..) = errors.read(&mut buffer).await {
+        let mut kept = messages.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&buffer[..count]);
+        let excess = kept.len().saturating_sub(MESSAGES_MAX_BYTES);
+        kept.drain(..excess);
+    }
 }
 
 /// The command for the shell of the other machine.
@@ -92,14 +117,24 @@ impl SshChannel {
     }
 
     async fn receive(&self, streams: &mut Streams) -> Result<(Answer, Vec<u8>), PeerError> {
-        let frame = read_frame(&mut streams.output).await.map_err(|error| self.cut(&error))?;
-        let message = frame.ok_or_else(|| self.cut(&"the other side ended"))?;
+        let message = match read_frame(&mut streams.output).await {
+            Ok(Some(message)) => message,
+            Ok(None) => return Err(self.cut("the other side ended").await),
+            Err(error) => return Err(self.cut(&error.to_string()).await),
+        };
         self.traffic.add_received(message.len() + 4);
         decode(&message)
     }
 
-    fn cut(&self, why: &dyn std::fmt::Display) -> PeerError {
-        let message = format!("the connection to {} was cut off: {why}", self.host);
+    /// The error of a connection that ended, with the last message of the other side.
+    async fn cut(&self, why: &str) -> PeerError {
+        if let Some(reader) = self.reader.lock().await.take() {
+            let _ = tokio::time::timeout(MESSAGES_WAIT, reader).await;
+        }
+        let kept = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&kept);
+        let last = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or(why);
+        let message = format!("the connection to {} was cut off: {last}", self.host);
         PeerError::new("remote_cut", message).hint(
             "check that `ctx` is on the PATH there and that ssh can log in, then run the command \
              again; it continues where it was",
@@ -116,8 +151,10 @@ impl Channel for SshChannel {
     ) -> Result<(Answer, Vec<u8>), PeerError> {
         let message = encode(request, parts)?;
         let mut streams = self.streams.lock().await;
-        let sent = write_frame(&mut streams.input, &message).await;
-        self.traffic.add_sent(sent.map_err(|error| self.cut(&error))?);
+        match write_frame(&mut streams.input, &message).await {
+            Ok(sent) => self.traffic.add_sent(sent),
+            Err(error) => return Err(self.cut(&error.to_string()).await),
+        }
         self.receive(&mut streams).await
     }
 }

@@ -237,6 +237,12 @@ fn a_directory_with_damaged_files_changes_nothing() {
         fs::remove_file(&file).expect("removed");
         fs::write(&file, good).expect("restored");
     }
+    // A file with the right name that grows to a gigabyte.
+    let name = ctx_engine::core::id::ObjectId::of(&[&zeros()]);
+    let bomb = shared.join(format!("index/{name}.zst"));
+    fs::write(&bomb, zeros()).expect("a file");
+    assert_eq!(b.refuses(["pull"]).1["code"], "remote_too_large");
+    fs::remove_file(&bomb).expect("removed");
     fs::write(shared.join("index/../../escape.zst"), "x").expect("a file elsewhere");
     fs::write(shared.join("index/not-a-hash.zst"), "x").expect("a foreign file");
     b.ok(["pull"]);
@@ -265,8 +271,7 @@ fn a_connection_that_is_cut_or_speaks_nonsense_changes_nothing() {
     here.ok(["remote", "add", "box", &format!("ssh://box{}", path(&store))]);
     here.set("CTX_SSH", path(&fake_ssh(&home, "")));
     here.ok(["push"]);
-    let there = Repo::new();
-    let mut there = there;
+    let mut there = Repo::new();
     there.ok(["remote", "add", "box", &format!("ssh://box{}", path(&store))]);
     for (filter, codes) in [
         ("| head -c 0", &["remote_cut"][..]),
