@@ -8,7 +8,7 @@
 //! | `channel_peer` | a peer behind a channel that carries messages |
 //! | `ssh_channel`, `http_channel` | messages over ssh and over HTTP |
 //! | `stdio_server` | the other end of ssh: `ctx remote serve` |
-//! | `directory_peer`, `directory_index`, `directory_files` | a directory that several machines share |
+//! | `directory_peer`, `directory_index`, `directory_files` | a directory that machines share |
 //! | `age`, `age_keys` | encryption of that directory |
 //!
 //! The description for users is in docs/remotes.md.
