@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::ctx;
 use crate::harness::repo::Repo;
-use crate::harness::server::Server;
+use crate::harness::server::{Server, configure, home};
 
 fn head(repo: &Repo, label: &str) -> Value {
     repo.ok(["session", "show", label])["session"]["head"].clone()
@@ -49,4 +50,31 @@ fn bad_messages_are_refused_and_change_nothing() {
     }
     assert_eq!(server.get("/api/sessions?status=all").is(200), before);
     assert_eq!(before["sessions"], json!([]));
+}
+
+#[test]
+fn a_token_to_read_can_pull_and_one_to_write_can_push() {
+    let (dir, logs) = (home(), tempfile::tempdir().expect("a directory"));
+    let token = |scope: &str| {
+        let made = ctx(dir.path()).args(["token", "create", "--scope", scope, "--json"]).output();
+        let made: Value = serde_json::from_slice(&made.expect("it runs").stdout).expect("JSON");
+        made["token"].as_str().expect("a token").to_owned()
+    };
+    let (read, write) = (token("read"), token("write"));
+    configure(dir.path(), &format!("[server]\nroots = [{:?}]\n", dir.path()));
+    let server = Server::on_all_interfaces(dir, &logs.path().join("log"));
+    let mut repo = Repo::new();
+    repo.ok(["session", "new", "--label", "talk"]);
+    repo.ok(["session", "send", "talk", "hello"]);
+    let url = format!("http://127.0.0.1:{}", server.client().address.port());
+    repo.ok(["remote", "add", "open", &url]);
+    assert_eq!(repo.fails(["pull", "open"]).1["code"], "unauthorized");
+    repo.ok(["remote", "add", "hub", &url, "--token-env", "HUB_TOKEN"]);
+    repo.set("HUB_TOKEN", &read);
+    assert_eq!(repo.ok(["pull", "hub"])["up_to_date"], true);
+    assert_eq!(repo.fails(["push", "hub"]).1["code"], "forbidden_scope");
+    repo.set("HUB_TOKEN", &write);
+    assert_eq!(repo.ok(["push", "hub"])["pushed"][0]["label"], "talk");
+    repo.set("HUB_TOKEN", "wrong");
+    assert_eq!(repo.fails(["push", "hub"]).1["code"], "unauthorized");
 }
