@@ -133,7 +133,9 @@ impl SshChannel {
         }
         let kept = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&kept);
-        let last = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or(why);
+        // ctx prints a hint after its error.
+        let lines = || text.lines().map(str::trim).filter(|line| !line.starts_with("hint"));
+        let last = lines().rfind(|line| !line.is_empty()).unwrap_or(why);
         let message = format!("the connection to {} was cut off: {last}", self.host);
         PeerError::new("remote_cut", message).hint(
             "check that `ctx` is on the PATH there and that ssh can log in, then run the command \
