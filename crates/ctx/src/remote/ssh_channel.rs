@@ -23,6 +23,8 @@ use super::wire::{Answer, PROTOCOL, Request, decode, encode, read_frame, write_f
 const SSH_VARIABLE: &str = "CTX_SSH";
 /// Maximum size of the messages of ssh that are kept.
 const MESSAGES_MAX_BYTES: usize = 4096;
+/// Time until the first message, which includes the login.
+const GREETING_WAIT: Duration = Duration::from_secs(120);
 /// Time for the last message after the connection ended.
 const MESSAGES_WAIT: Duration = Duration::from_millis(500);
 
@@ -105,7 +107,11 @@ fn quoted(text: &str) -> String {
 impl SshChannel {
     async fn greet(&self) -> Result<(), PeerError> {
         let mut streams = self.streams.lock().await;
-        match self.receive(&mut streams).await? {
+        let Ok(first) = tokio::time::timeout(GREETING_WAIT, self.receive(&mut streams)).await
+        else {
+            return Err(self.cut("the other side did not answer in time").await);
+        };
+        match first? {
             (Answer::Hello { protocol: PROTOCOL, .. }, _) => Ok(()),
             (Answer::Hello { version, .. }, _) => {
                 let message = format!("the remote runs another version of ctx: {version}");

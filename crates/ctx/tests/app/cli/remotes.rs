@@ -278,8 +278,14 @@ fn a_connection_that_is_cut_or_speaks_nonsense_changes_nothing() {
         ("| head -c 30", &["remote_cut", "remote_protocol"]),
         ("| head -c 700", &["remote_cut"]),
         ("| tr '\\000' '\\377'", &["remote_cut", "remote_protocol"]),
-        ("> /dev/null; echo 'Welcome to this machine'", &["remote_cut", "remote_protocol"]),
-        ("> /dev/null; head -c 100000 /dev/urandom", &["remote_cut", "remote_protocol"]),
+        (
+            "< /dev/null > /dev/null; echo 'Welcome to this machine'",
+            &["remote_cut", "remote_protocol"],
+        ),
+        (
+            "< /dev/null > /dev/null; head -c 100000 /dev/urandom",
+            &["remote_cut", "remote_protocol"],
+        ),
     ] {
         there.set("CTX_SSH", path(&fake_ssh(&home, filter)));
         let (exit, error) = there.refuses(["pull"]);
