@@ -82,7 +82,7 @@ impl<'a> Planner<'a> {
                     jobs.push((self.complete(&source, found), found.tasks == source.tasks));
                 }
                 (Match::Session(found), Relation::Behind) => {
-                    jobs.push((behind(&source, found), false))
+                    jobs.push((behind(&source, found), false));
                 }
                 (Match::Session(found), Relation::Diverged) if found.session == source.session => {
                     match self.diverged(&source, found).await? {

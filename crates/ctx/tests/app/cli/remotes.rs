@@ -43,7 +43,11 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).expect("a directory") {
         let path = entry.expect("an entry").path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path);
+        }
     }
     found
 }
