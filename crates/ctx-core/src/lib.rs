@@ -43,6 +43,7 @@ pub mod compaction;
 pub mod context_pack;
 pub mod decide;
 pub mod draft;
+pub mod exchange;
 pub mod file_edits;
 pub mod history_text;
 pub mod hook;

@@ -42,6 +42,7 @@
 //! | [`Engine::events`] | stored and live events |
 //! | [`Engine::records`] | commits, objects, notes, search |
 //! | [`Engine::bundles`] | sessions as files |
+//! | [`Engine::exchanges`] | sessions that move between stores |
 //! | [`Engine::imports`] | sessions of other tools, turn by turn |
 //! | [`Engine::inbound`] | messages from channels, policies |
 //! | [`Engine::entities`], [`Engine::aliases`] | who sends them; further labels of sessions |
@@ -99,6 +100,7 @@ mod context_packs;
 mod diff;
 mod engine;
 mod events;
+pub mod exchange;
 mod feed;
 mod history_cache;
 mod history_places;

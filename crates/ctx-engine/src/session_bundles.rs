@@ -13,8 +13,9 @@ use ctx_core::decide::{self, Needs, SessionToImport, SessionView};
 use ctx_core::id::{ObjectId, SessionId};
 use ctx_core::object::{Kind, Named};
 use ctx_core::refusal::Refusal;
-use ctx_core::session::Session;
+use ctx_core::session::{self, Session};
 use ctx_store::{Error as StoreError, Target};
+use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, Error};
 
@@ -22,7 +23,8 @@ use crate::engine::{Engine, Error};
 const TRIES_MAX: usize = 5;
 
 /// The effect of an import.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ImportEffect {
     /// A new session was created.
     Created,
@@ -98,8 +100,10 @@ impl Bundles<'_> {
         if bytes.len() > SESSION_MAX_BYTES {
             return Err(BadBundle::TooLarge { bytes: bytes.len(), max: SESSION_MAX_BYTES }.into());
         }
-        let (Manifest::Session(manifest), objects) = bundle::read(bytes)? else {
-            return Err(BadBundle::OtherKind { found: "task", wanted: "session" }.into());
+        let (manifest, objects) = bundle::read(bytes)?;
+        let found = manifest.kind_name();
+        let Manifest::Session(manifest) = manifest else {
+            return Err(BadBundle::OtherKind { found, wanted: "session" }.into());
         };
         let import = session_import(*manifest, &objects)?;
         for blob in &import.missing {
@@ -125,7 +129,20 @@ impl Bundles<'_> {
             }
         };
         objects.retain(|object| object.object().kind == Kind::Blob);
-        for task in import.tasks {
+        self.engine.store_tasks(&mut imported, import.tasks, &objects).await?;
+        Ok(imported)
+    }
+}
+
+impl Engine {
+    /// Stores the tasks of an import, each in one transaction.
+    pub(crate) async fn store_tasks(
+        &self,
+        imported: &mut Imported,
+        tasks: Vec<TaskImport>,
+        objects: &[Named],
+    ) -> Result<(), Error> {
+        for task in tasks {
             let blobs: BTreeSet<ObjectId> = task
                 .import
                 .steps
@@ -135,13 +152,11 @@ impl Bundles<'_> {
                 .collect();
             let needed =
                 objects.iter().filter(|blob| blobs.contains(&blob.id())).cloned().collect();
-            self.engine.store_task(&mut imported, task, needed).await?;
+            self.store_task(imported, task, needed).await?;
         }
-        Ok(imported)
+        Ok(())
     }
-}
 
-impl Engine {
     /// Stores the session with all turns, in one transaction.
     async fn store_session(
         &self,
@@ -166,7 +181,8 @@ impl Engine {
                 self.store().view(&Target::Label(label.clone()), Needs::NOTHING).await?
             else {
                 let id = if id_is_free { bundle.session } else { SessionId(self.new_id()) };
-                return self.make_imported(import, id, label, dir, objects).await;
+                let new = bundle.new_session(id, label, dir);
+                return self.make_imported(import, new, objects).await;
             };
             if let Some(skip) = self.new_turns(&view.session, import).await? {
                 return self.extend(&view.session, import, skip, objects).await;
@@ -207,17 +223,16 @@ impl Engine {
         }
     }
 
-    async fn make_imported(
+    /// Creates a session with the turns of an import.
+    pub(crate) async fn make_imported(
         &self,
         import: &SessionImport,
-        id: SessionId,
-        label: String,
-        dir: Option<String>,
+        new: session::New,
         objects: &[Named],
     ) -> Result<Imported, Error> {
         let bundle = &import.bundle;
+        let (id, label) = (new.id, new.label.clone());
         let renamed_from = (label != bundle.label).then(|| bundle.label.clone());
-        let new = bundle.new_session(id, label.clone(), dir);
         let adopt = SessionToImport {
             new,
             options: bundle.options.clone(),
@@ -245,7 +260,7 @@ impl Engine {
     }
 
     /// Appends the newer turns to an existing session.
-    async fn extend(
+    pub(crate) async fn extend(
         &self,
         here: &Session,
         import: &SessionImport,

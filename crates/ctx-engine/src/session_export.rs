@@ -190,7 +190,7 @@ impl Pages {
 
 impl Engine {
     /// The stored bytes of a turn's header.
-    async fn header_of(&self, turn: &StoredTurn) -> Result<Object, Error> {
+    pub(crate) async fn header_of(&self, turn: &StoredTurn) -> Result<Object, Error> {
         let encoded = Object::encode(Kind::Turn, &turn.header);
         // A header in an older encoding is exported as it is stored.
         if encoded.id() == turn.id.0 { Ok(encoded) } else { self.needed("turn", turn.id.0).await }

@@ -68,8 +68,10 @@ impl Recorder {
         if self.has_pending() {
             self.flush().await?;
         }
-        let (Manifest::Task(manifest), objects) = bundle::read(bytes)? else {
-            return Err(BadBundle::OtherKind { found: "session", wanted: "task" }.into());
+        let (manifest, objects) = bundle::read(bytes)?;
+        let found = manifest.kind_name();
+        let Manifest::Task(manifest) = manifest else {
+            return Err(BadBundle::OtherKind { found, wanted: "task" }.into());
         };
         let import = bundle::task_import(*manifest, &objects)?;
         self.require_blobs(&import, &objects).await?;

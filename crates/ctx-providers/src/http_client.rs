@@ -44,7 +44,7 @@ impl Default for Timeouts {
 /// # Errors
 /// A message for the user if the address is not an HTTP URL or the system's certificates cannot be
 /// read.
-pub(crate) fn client(base_url: &str, timeouts: &Timeouts) -> Result<Client, String> {
+pub fn client(base_url: &str, timeouts: &Timeouts) -> Result<Client, String> {
     // reqwest panics without a crypto provider. An error means that one is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let url = Url::parse(base_url)

@@ -70,7 +70,7 @@ pub use agent_process::Program;
 pub use anthropic::Anthropic;
 pub use command_classifier::CommandClassifier;
 pub use demo::Demo;
-pub use http_client::Timeouts;
+pub use http_client::{Timeouts, client as http_client};
 pub use mcp_bridge::{Bridge, RunTools, TOKEN_VARIABLE, ToolProtocol, run_bridge};
 pub use model_server::ServerConfig;
 pub use openai::OpenAi;

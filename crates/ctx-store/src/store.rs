@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Drafts, Needs, SessionView};
+use ctx_core::exchange::{PathQuery, SessionHead, TaskMark};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::object::Object;
 use ctx_core::run::Run;
@@ -20,8 +21,9 @@ use tokio::sync::mpsc;
 use crate::driver::{Db, Driver, Lock, Notice, Snapshot, Tx};
 use crate::relational::row_counts::RowCounts;
 use crate::relational::{
-    compaction_rows, conversation_rows, event_rows, gc, history_rows, idempotency_rows, load,
-    outbox_rows, purge, repair, session_rows, task_rows, token_rows, turn_path, turn_rows, verify,
+    compaction_rows, conversation_rows, event_rows, exchange_rows, gc, history_rows,
+    idempotency_rows, load, outbox_rows, purge, repair, session_rows, task_rows, token_rows,
+    turn_path, turn_rows, verify,
 };
 use crate::schema::SCHEMA;
 use crate::transition::{OnceKey, Stored, Transition};
@@ -291,6 +293,39 @@ impl Store {
     /// The last common ancestor of two turns, which may be one of them; `None` if there is none.
     pub async fn common_ancestor(&self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error> {
         self.read(move |db| turn_rows::common_ancestor(db, a, b)).await
+    }
+
+    /// What an exchange tells about every session, in one snapshot.
+    pub async fn session_heads(&self) -> Result<Vec<SessionHead>, Error> {
+        self.read(exchange_rows::heads).await
+    }
+
+    /// The turns at depths of paths; `None` for a head that is not stored and a depth beyond it.
+    pub async fn path_turns(
+        &self,
+        queries: Vec<PathQuery>,
+    ) -> Result<Vec<Vec<Option<TurnId>>>, Error> {
+        self.read(move |db| queries.iter().map(|query| exchange_rows::path(db, query)).collect())
+            .await
+    }
+
+    /// The depths of turns, counted from 1; `None` for a turn that is not stored.
+    pub async fn turn_depths(&self, turns: Vec<TurnId>) -> Result<Vec<Option<u64>>, Error> {
+        self.read(move |db| exchange_rows::depths(db, &turns)).await
+    }
+
+    /// How far the tasks of sessions are.
+    pub async fn tasks_of_sessions(
+        &self,
+        sessions: Vec<SessionId>,
+    ) -> Result<Vec<Vec<TaskMark>>, Error> {
+        self.read(move |db| sessions.iter().map(|id| exchange_rows::tasks_of(db, *id)).collect())
+            .await
+    }
+
+    /// How far tasks are; `None` for a task that is not stored.
+    pub async fn task_marks(&self, tasks: Vec<TaskId>) -> Result<Vec<Option<TaskMark>>, Error> {
+        self.read(move |db| tasks.iter().map(|id| exchange_rows::task(db, *id)).collect()).await
     }
 
     /// The turns that a request of a session is made of. Reading stops before the bodies exceed

@@ -15,6 +15,7 @@
 //! | `data_dir` | which store a command works on |
 //! | `policy_file` | `policies.yaml`: reading it, and reading it again when it changes |
 //! | `provider_setup` | the providers, from the configuration or from discovery |
+//! | `remote/` | exchange of sessions with other machines |
 //! | `spending` | `[prices]` and `[budget]` of the configuration |
 //! | `channel_setup` | deliveries to the configured channels |
 //! | `discovery/` | search for providers if none is configured |
@@ -43,6 +44,7 @@ mod message_sources;
 mod policy_file;
 mod problem;
 mod provider_setup;
+mod remote;
 mod spending;
 
 use std::process::ExitCode;

@@ -55,6 +55,11 @@ impl Problem {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// The hint of an error code on the command line.
+    pub(crate) fn hint_of(code: &str) -> Option<&'static str> {
+        hint(code)
+    }
+
     /// Additional fields of the JSON document.
     pub(crate) fn extra(&self) -> &[(&'static str, Value)] {
         &self.extra

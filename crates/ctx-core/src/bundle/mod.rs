@@ -9,11 +9,15 @@
 //! Import checks the closing hash, then the hash of every object, then that the steps form one
 //! unbroken chain to the head. A bundle that fails a check is rejected as a whole.
 
+mod part;
 mod redacted;
 mod session;
 
+pub use part::{Excerpt, SessionPart, part_excerpt, part_import, part_manifest, part_turns};
 pub use redacted::redact;
-pub use session::{SessionBundle, SessionImport, TaskEnd, TaskImport, session_import};
+pub use session::{
+    SessionBundle, SessionImport, TaskEnd, TaskImport, alternative_labels, session_import,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +108,19 @@ pub enum Manifest {
     Task(Box<TaskBundle>),
     /// A bundle of a session with its tasks.
     Session(Box<SessionBundle>),
+    /// A part of a session, for a store that has the turns before it.
+    Part(Box<SessionPart>),
+}
+
+impl Manifest {
+    /// The name of the content in messages.
+    pub const fn kind_name(&self) -> &'static str {
+        match self {
+            Self::Task(_) => "task",
+            Self::Session(_) => "session",
+            Self::Part(_) => "part of a session",
+        }
+    }
 }
 
 /// Why a bundle was rejected.
@@ -200,14 +217,33 @@ pub fn write(manifest: &Manifest, objects: &[Object]) -> Vec<u8> {
 /// # Errors
 /// If the bytes are not a bundle, have a newer format, or are damaged.
 pub fn read(bytes: &[u8]) -> Result<(Manifest, Vec<Object>), BadBundle> {
-    if !bytes.starts_with(MAGIC) {
-        return Err(if bytes.starts_with(MAGIC_ANY) {
-            BadBundle::TooNew
-        } else {
-            BadBundle::NotABundle
-        });
+    check_magic(bytes)?;
+    let (manifest, mut rest) = manifest_of(checked(bytes)?)?;
+    let mut objects = Vec::new();
+    while !rest.0.is_empty() {
+        objects.push(object(&mut rest)?);
     }
-    let mut rest = Lines(&checked(bytes)?[MAGIC.len()..]);
+    Ok((manifest, objects))
+}
+
+/// Decodes only the manifest, without any verification. Returns the bytes after it too.
+pub(crate) fn manifest(bytes: &[u8]) -> Result<(Manifest, &[u8]), BadBundle> {
+    check_magic(bytes)?;
+    manifest_of(bytes).map(|(manifest, rest)| (manifest, rest.0))
+}
+
+fn check_magic(bytes: &[u8]) -> Result<(), BadBundle> {
+    if bytes.starts_with(MAGIC) {
+        Ok(())
+    } else if bytes.starts_with(MAGIC_ANY) {
+        Err(BadBundle::TooNew)
+    } else {
+        Err(BadBundle::NotABundle)
+    }
+}
+
+fn manifest_of(bytes: &[u8]) -> Result<(Manifest, Lines<'_>), BadBundle> {
+    let mut rest = Lines(&bytes[MAGIC.len()..]);
     let len = rest
         .line()?
         .strip_prefix("manifest ")
@@ -215,11 +251,7 @@ pub fn read(bytes: &[u8]) -> Result<(Manifest, Vec<Object>), BadBundle> {
         .ok_or_else(|| damaged("the manifest is missing"))?;
     let manifest = serde_json::from_slice(rest.take(len)?)
         .map_err(|e| damaged(&format!("the manifest cannot be decoded: {e}")))?;
-    let mut objects = Vec::new();
-    while !rest.0.is_empty() {
-        objects.push(object(&mut rest)?);
-    }
-    Ok((manifest, objects))
+    Ok((manifest, rest))
 }
 
 /// Returns everything before the closing line if the closing hash matches.

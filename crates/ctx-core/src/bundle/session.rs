@@ -114,13 +114,16 @@ impl SessionBundle {
     /// Labels for the imported session in order of preference. The alternatives depend only on the
     /// bundle, so a second import finds the session of the first one.
     pub fn labels(&self) -> [String; 3] {
-        let name = self
-            .head
-            .map_or_else(|| ObjectId::of(&[self.session.to_string().as_bytes()]), |head| head.0)
-            .to_string();
-        let short: String = self.label.chars().take(session::LABEL_MAX_CHARS - 17).collect();
-        [self.label.clone(), format!("{short}~{}", &name[..8]), format!("{short}~{}", &name[..16])]
+        let of_id = || ObjectId::of(&[self.session.to_string().as_bytes()]);
+        alternative_labels(&self.label, self.head.map_or_else(of_id, |head| head.0))
     }
+}
+
+/// A label, and two that are used if it is taken. They depend only on the label and the name.
+pub fn alternative_labels(label: &str, name: ObjectId) -> [String; 3] {
+    let name = name.to_string();
+    let short: String = label.chars().take(session::LABEL_MAX_CHARS - 17).collect();
+    [label.to_owned(), format!("{short}~{}", &name[..8]), format!("{short}~{}", &name[..16])]
 }
 
 /// A verified task of a session bundle.
@@ -145,6 +148,8 @@ pub struct SessionImport {
     pub tasks: Vec<TaskImport>,
     /// Blobs that are referenced and not in the bundle. The importing store must have them.
     pub missing: Vec<BlobId>,
+    /// Turns before the base of a part that its compactions refer to. Empty for a whole session.
+    pub earlier: Vec<TurnId>,
 }
 
 /// Verifies that the objects of a bundle match its manifest.
@@ -156,7 +161,17 @@ pub fn session_import(
     bundle: SessionBundle,
     objects: &[Object],
 ) -> Result<SessionImport, BadBundle> {
-    let turns = turns(&bundle, objects)?;
+    import_after(bundle, None, 0, objects)
+}
+
+/// As [`session_import`], for the turns after `base`.
+pub(super) fn import_after(
+    bundle: SessionBundle,
+    base: Option<TurnId>,
+    base_turns: u64,
+    objects: &[Object],
+) -> Result<SessionImport, BadBundle> {
+    let (turns, earlier) = turns(&bundle, base, base_turns, objects)?;
     let mut steps: HashMap<TaskId, Vec<Object>> = HashMap::new();
     for object in objects.iter().filter(|object| object.kind == Kind::Step) {
         steps.entry(decoded::<Step>(object)?.task).or_default().push(object.clone());
@@ -182,7 +197,7 @@ pub fn session_import(
         tasks.iter().flat_map(|task| task.import.steps.iter().flat_map(|step| step.step.blobs()));
     let missing: BTreeSet<BlobId> =
         in_turns.chain(in_steps).filter(|blob| !included.contains(blob)).collect();
-    Ok(SessionImport { bundle, turns, tasks, missing: missing.into_iter().collect() })
+    Ok(SessionImport { bundle, turns, tasks, missing: missing.into_iter().collect(), earlier })
 }
 
 fn decoded<T: serde::de::DeserializeOwned>(object: &Object) -> Result<T, BadBundle> {
@@ -190,13 +205,18 @@ fn decoded<T: serde::de::DeserializeOwned>(object: &Object) -> Result<T, BadBund
 }
 
 /// The turns in order. Bodies may be missing, because they were purged in the exporting store.
-fn turns(bundle: &SessionBundle, objects: &[Object]) -> Result<Vec<Record>, BadBundle> {
+fn turns(
+    bundle: &SessionBundle,
+    base: Option<TurnId>,
+    base_turns: u64,
+    objects: &[Object],
+) -> Result<(Vec<Record>, Vec<TurnId>), BadBundle> {
     let bodies: HashMap<ObjectId, &Object> =
         objects.iter().filter(|o| o.kind == Kind::TurnBody).map(|body| (body.id(), body)).collect();
     let mut turns: Vec<Record> = Vec::new();
     for object in objects.iter().filter(|object| object.kind == Kind::Turn) {
         let header: Header = decoded(object)?;
-        if header.parent != turns.last().map(|turn| turn.id) {
+        if header.parent != turns.last().map(|turn| turn.id).or(base) {
             return Err(damaged("the turns are not one chain"));
         }
         let messages =
@@ -211,26 +231,30 @@ fn turns(bundle: &SessionBundle, objects: &[Object]) -> Result<Vec<Record>, BadB
             compaction: None,
         });
     }
-    if turns.last().map(|turn| turn.id) != bundle.head || turns.len() as u64 != bundle.turn_count {
+    if turns.last().map(|turn| turn.id).or(base) != bundle.head
+        || Some(bundle.turn_count) != base_turns.checked_add(turns.len() as u64)
+    {
         return Err(damaged("the turns do not end at the head"));
     }
     let places: HashMap<TurnId, usize> =
         turns.iter().enumerate().map(|(at, turn)| (turn.id, at)).collect();
+    let mut earlier = Vec::new();
     for (turn, compaction) in &bundle.compactions {
         // A compaction may only summarise and keep turns before it.
         let at = places
             .get(turn)
             .copied()
             .ok_or_else(|| damaged("a compaction belongs to none of the turns"))?;
-        let before = |other: Option<TurnId>| {
-            other.is_none_or(|other| places.get(&other).is_some_and(|place| *place < at))
-        };
-        if !before(compaction.summarized_through) || !before(compaction.first_kept) {
-            return Err(damaged("a compaction refers to turns that are not before it"));
+        for other in [compaction.summarized_through, compaction.first_kept].into_iter().flatten() {
+            match places.get(&other) {
+                Some(place) if *place < at => {}
+                None if base.is_some() => earlier.push(other),
+                _ => return Err(damaged("a compaction refers to turns that are not before it")),
+            }
         }
         turns[at].compaction = Some(Box::new(compaction.clone()));
     }
-    Ok(turns)
+    Ok((turns, earlier))
 }
 
 fn task(

@@ -7,6 +7,7 @@ mod harness;
 mod agent_window;
 mod channels;
 mod context_window;
+mod exchange;
 mod feed;
 mod images;
 mod inbox;

@@ -10,6 +10,7 @@
 //! | `turn_rows` | turns, their ancestors and trees |
 //! | `compaction_rows` | compactions, pins, and the turns that a request is made of |
 //! | `event_rows` | the feed |
+//! | `exchange_rows` | what another store asks before an exchange of sessions |
 //! | `usage_rows` | sums of tokens, cost, messages and time |
 //! | `identity_rows` | entities, identities and aliases; the session of a message from a channel |
 //! | `outbox_rows` | deliveries to channels |
@@ -31,6 +32,7 @@ pub(crate) mod copied_tables;
 pub(crate) mod copy_rows;
 pub(crate) mod copy_writer;
 pub(crate) mod event_rows;
+pub(crate) mod exchange_rows;
 pub(crate) mod gc;
 pub(crate) mod history_rows;
 pub(crate) mod id_rows;

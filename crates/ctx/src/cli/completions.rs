@@ -106,6 +106,7 @@ fn context() -> Context {
         store: text("--store").or_else(|| variable("CTX_STORE")),
         config: text("--config").or_else(|| variable("CTX_CONFIG")).map(PathBuf::from),
         session: DEFAULT_SESSION.to_owned(),
+        named_session: None,
         out: Output { json: false, pager: false, utc: false },
     }
 }

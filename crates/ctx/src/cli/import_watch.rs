@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ctx_engine::{Engine, Indexing};
+use ctx_engine::Indexing;
 
 use crate::export::Secrets;
 use crate::import::{

@@ -14,6 +14,7 @@ mod completions;
 mod continue_session;
 mod doctor;
 mod entity;
+mod exchange;
 mod export;
 mod export_git;
 mod file_diff;
@@ -35,6 +36,9 @@ mod pack;
 mod pager;
 mod policy;
 mod provider;
+mod pull;
+mod push;
+mod remote;
 mod run;
 mod schedule;
 mod search;
@@ -44,6 +48,7 @@ mod show;
 mod stage;
 mod status;
 mod store;
+mod sync;
 mod table;
 mod task_record;
 mod times;
@@ -160,6 +165,15 @@ enum Verb {
     Export(export::Args),
     /// Import conversations: a file of `ctx export`, or the sessions of other tools
     Import(import::Args),
+    /// Add and list the machines, servers and directories that sessions are exchanged with
+    #[command(subcommand)]
+    Remote(remote::Verb),
+    /// Send to a remote what it lacks of the sessions here
+    Push(exchange::Args),
+    /// Fetch from a remote what this store lacks of the sessions there
+    Pull(exchange::Args),
+    /// Pull from a remote, then push to it
+    Sync(exchange::Args),
     /// Continue a conversation of this directory, of any tool
     Continue(continue_session::Args),
     /// Show how a message would be classified, without changing anything
@@ -230,6 +244,8 @@ struct Context {
     store: Option<String>,
     config: Option<PathBuf>,
     session: String,
+    /// The value of `--session`, without the variable.
+    named_session: Option<String>,
     out: Output,
 }
 
@@ -396,6 +412,7 @@ pub(crate) fn run() -> ExitCode {
     }
     let out = Output { json: cli.json, pager: !cli.no_pager, utc: cli.utc };
     let data = cli.data.or_else(|| env_var("CTX_DATA").map(PathBuf::from));
+    let named_session = cli.session.clone();
     let session =
         cli.session.or_else(|| env_var("CTX_SESSION").and_then(|label| label.into_string().ok()));
     let context = Context {
@@ -404,6 +421,7 @@ pub(crate) fn run() -> ExitCode {
         store: cli.store.or_else(|| env_var("CTX_STORE").and_then(|url| url.into_string().ok())),
         config: cli.config.or_else(|| env_var("CTX_CONFIG").map(PathBuf::from)),
         session: session.unwrap_or_else(|| DEFAULT_SESSION.to_owned()),
+        named_session,
         out,
     };
     match dispatch(&context, cli.verb) {
@@ -506,6 +524,10 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Provider(verb) => provider::run(context, verb).await,
             Verb::Export(args) => export::run(context, &args).await,
             Verb::Import(args) => import::run(context, &args).await,
+            Verb::Remote(verb) => remote::run(context, verb).await,
+            Verb::Push(args) => push::run(context, &args).await,
+            Verb::Pull(args) => pull::run(context, &args).await,
+            Verb::Sync(args) => sync::run(context, &args).await,
             Verb::Continue(args) => continue_session::run(context, &args).await,
             Verb::Classify(args) => classify::run(context, &args).await,
             Verb::Verify(args) => verify::run(context, &args).await,

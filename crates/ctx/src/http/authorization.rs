@@ -15,7 +15,7 @@ use super::hooks::HOOK_ROUTE;
 use super::mcp::MCP_ROUTE;
 use super::openai::is_openai;
 use super::problem_details::Error;
-use super::{ServeOptions, Shared};
+use super::{ServeOptions, Shared, sync};
 
 /// Path prefixes that need a token. The web page and the health probes do not.
 const PROTECTED: [&str; 4] = ["/api", "/metrics", "/mcp", "/v1"];
@@ -162,6 +162,7 @@ fn needed_scope(method: &Method, route: &str) -> Scope {
         Method::GET | Method::HEAD | Method::OPTIONS => Scope::Read,
         // Each tool has its own scope.
         _ if route == MCP_ROUTE => Scope::Read,
+        _ if sync::only_reads(route) => Scope::Read,
         Method::DELETE if [SESSION_ROUTE, CONVERSATION_ROUTE].contains(&route) => Scope::Admin,
         _ if IDENTITY_ROUTES.iter().any(|prefix| route.starts_with(prefix)) => Scope::Admin,
         _ => Scope::Write,

@@ -198,6 +198,6 @@ pub(super) async fn import(
     Ok((status, Json(Imported::of(&imported, session))))
 }
 
-fn closed(_: AcquireError) -> Error {
+pub(super) fn closed(_: AcquireError) -> Error {
     Error::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the server is shutting down")
 }

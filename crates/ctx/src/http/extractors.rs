@@ -15,6 +15,8 @@ use futures_util::StreamExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::remote::{EXCHANGE_MEDIA_TYPE, MESSAGE_MAX_BYTES};
+
 use super::bundles::BUNDLE_MEDIA_TYPE;
 use super::problem_details::Error;
 
@@ -158,6 +160,15 @@ pub(super) async fn bundle(request: Request) -> Result<Vec<u8>, Error> {
         return Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_a_bundle_type", detail));
     }
     read_with_timeout(BUNDLE_TIMEOUT, request.into_body(), SESSION_MAX_BYTES).await
+}
+
+pub(super) async fn exchange_message(request: Request) -> Result<Vec<u8>, Error> {
+    let media_type = media_type(request.headers());
+    if media_type != EXCHANGE_MEDIA_TYPE && media_type != "application/octet-stream" {
+        let detail = format!("{}: use {EXCHANGE_MEDIA_TYPE}", unsupported_type(&media_type));
+        return Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_an_exchange", detail));
+    }
+    read_with_timeout(BUNDLE_TIMEOUT, request.into_body(), MESSAGE_MAX_BYTES).await
 }
 
 async fn read_with_timeout(

@@ -19,6 +19,7 @@
 //! | `tasks`, `commits`, `search` | work and its record |
 //! | `usage` | tokens and cost |
 //! | `blobs`, `bundles` | stored bytes, export and import |
+//! | `sync` | exchange of sessions with other machines |
 //! | `providers` | agents and models |
 //! | `inbound`, `entities`, `aliases` | messages from channels, who sends them, labels |
 //! | `outbox` | deliveries to channels |
@@ -62,6 +63,7 @@ mod schedules;
 mod search;
 mod sessions;
 mod stream_position;
+mod sync;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -228,6 +230,10 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(pins::pin, pins::unpin))
         .routes(routes!(bundles::export))
         .routes(routes!(bundles::import))
+        .routes(routes!(sync::heads))
+        .routes(routes!(sync::have))
+        .routes(routes!(sync::objects_out))
+        .routes(routes!(sync::objects_in))
         .routes(routes!(messages::send, messages::list))
         .routes(routes!(events::of_session))
         .routes(routes!(events::of_all))

@@ -139,6 +139,7 @@ fn store_context(data: PathBuf) -> Option<Context> {
         store: text("CTX_STORE"),
         config: env_var("CTX_CONFIG").map(PathBuf::from),
         session: text("CTX_SESSION").unwrap_or_else(|| DEFAULT_SESSION.to_owned()),
+        named_session: None,
         out: Output { json: false, pager: false, utc: false },
         data,
     };

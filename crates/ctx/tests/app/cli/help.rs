@@ -30,7 +30,7 @@ const VERBS: [&[&str]; 22] = [
 ];
 
 /// Verbs and a word that their help must contain.
-const HELP: [(&[&str], &str); 77] = [
+const HELP: [(&[&str], &str); 84] = [
     (&[], "Every command accepts --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -75,6 +75,13 @@ const HELP: [(&[&str], &str); 77] = [
     (&["stage", "confirm"], "seal it"),
     (&["stage", "export"], "another agent"),
     (&["stage", "import"], "continue it"),
+    (&["remote"], "exchanged"),
+    (&["remote", "add"], "ssh://"),
+    (&["remote", "list"], "List"),
+    (&["remote", "remove"], "Remove"),
+    (&["push"], "lacks"),
+    (&["pull"], "lacks"),
+    (&["sync"], "then push"),
     (&["run"], "stream the answer"),
     (&["session"], "conversations"),
     (&["session", "list"], "last activity"),

@@ -35,6 +35,7 @@ mod prompt;
 mod provider;
 mod reading;
 mod recover;
+mod remotes;
 mod run;
 mod search;
 mod session;

@@ -10,6 +10,7 @@
 //! | `kill_at_random` | a mix of verbs, one or three at a time, killed at random moments |
 //! | `kill_concurrent_writers` | a process with many concurrent writers, killed at random moments |
 //! | `kill_openai_client` | a server with clients of the OpenAI-compatible API |
+//! | `kill_push` | `ctx push` and `ctx pull` with the other side, at random moments |
 //! | `kill_server` | a server under load, with a compaction, with workers |
 //! | `kill_after_acceptance` | a server that just accepted messages, or shows answers |
 //! | `kill_store_copy` | `ctx store copy`, at random moments |
@@ -30,6 +31,7 @@ mod kill_in_checkpoint;
 mod kill_init;
 mod kill_maintenance;
 mod kill_openai_client;
+mod kill_push;
 mod kill_server;
 mod kill_server_with_workers;
 mod kill_store_copy;

@@ -8,6 +8,7 @@
 //! | `chat_client` | a client of the OpenAI-compatible API, with its history |
 //! | `mcp_client` | an MCP client, over pipes and HTTP |
 //! | `model_server` | a model server with scripted responses |
+//! | `fake_ssh` | an ssh command that stays on this machine |
 //! | `adapter` | the channel adapters of `examples/`, and policies for them |
 //! | `irc_server` | a real IRC server, and a person on it |
 //! | `hook_server` | a receiver of webhooks that checks signatures |
@@ -25,6 +26,7 @@ pub(crate) mod agent_server;
 pub(crate) mod chat_client;
 pub(crate) mod client;
 pub(crate) mod editor;
+pub(crate) mod fake_ssh;
 pub(crate) mod hook_server;
 pub(crate) mod irc_server;
 pub(crate) mod mcp_client;

@@ -30,6 +30,7 @@ mod schedules;
 mod server_lifecycle;
 mod sessions;
 mod short_ids;
+mod sync;
 mod two_servers;
 mod unanswered_requests;
 mod usage;

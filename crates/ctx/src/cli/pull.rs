@@ -1,0 +1,10 @@
+//! `ctx pull [REMOTE] [SESSION…]`: fetch from a remote what this store lacks.
+
+use crate::problem::Problem;
+
+use super::Context;
+use super::exchange::{self, Args, Direction};
+
+pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
+    exchange::run(context, args, Direction::Pull).await
+}

@@ -1,0 +1,10 @@
+//! `ctx push [REMOTE] [SESSION…]`: send to a remote what it lacks.
+
+use crate::problem::Problem;
+
+use super::Context;
+use super::exchange::{self, Args, Direction};
+
+pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
+    exchange::run(context, args, Direction::Push).await
+}
