@@ -157,8 +157,16 @@ impl Engine {
     }
 
     /// The configured providers.
-    pub fn providers(&self) -> &Providers {
-        &self.shared.providers
+    pub fn providers(&self) -> Arc<Providers> {
+        self.shared.providers()
+    }
+
+    /// Replaces the providers of all clones of this engine. Open runs continue on the provider that
+    /// they started on. Processes of agents that were replaced end.
+    pub fn replace_providers(&self, providers: Providers) {
+        for (session, provider) in self.shared.replace_providers(providers) {
+            tokio::spawn(async move { provider.rest(session).await });
+        }
     }
 
     pub(crate) fn shared(&self) -> &Shared {

@@ -181,4 +181,4 @@ pub use tools::{
     definition_of, task_document,
 };
 pub use turns::{Branch, Exchange, NewTurn};
-pub use usage::{Spending, UsageReport, UsageReports};
+pub use usage::{Spending, UsageReport, UsageReportRow, UsageReports};

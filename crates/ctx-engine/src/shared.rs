@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use ctx_core::decide::{OpenedRun, ProviderCapabilities, ProviderCatalog, RunHost};
@@ -219,14 +219,27 @@ impl Actor {
     }
 }
 
+/// The providers, and what the rules know about them.
+struct Configured {
+    providers: Arc<Providers>,
+    run_host: RunHost,
+}
+
+impl Configured {
+    fn new(providers: Providers, node: NodeId) -> Self {
+        let run_host = RunHost { node, catalog: providers.catalog() };
+        Self { providers: Arc::new(providers), run_host }
+    }
+}
+
 pub(crate) struct Shared {
     pub(crate) node: NodeId,
     pub(crate) lease: Lease,
     pub(crate) slots: Arc<RunSlots>,
     pub(crate) nodes: Nodes,
-    pub(crate) providers: Providers,
+    /// Replaced as a whole when the configuration changes.
+    configured: RwLock<Configured>,
     pub(crate) host: String,
-    pub(crate) run_host: RunHost,
     pub(crate) timeouts: EngineTimeouts,
     pub(crate) feed: Feed,
     /// Cancels every run and every loop of this process.
@@ -249,15 +262,13 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(providers: Providers, timeouts: EngineTimeouts) -> Self {
         let node = NodeId(Ulid::new());
-        let run_host = RunHost { node, catalog: providers.catalog() };
         Self {
             node,
             lease: Lease::default(),
             slots: RunSlots::new(timeouts.runs_max),
             nodes: Nodes::default(),
             host: providers.host.clone(),
-            providers,
-            run_host,
+            configured: RwLock::new(Configured::new(providers, node)),
             timeouts,
             feed: Feed::new(),
             shutdown: CancellationToken::new(),
@@ -304,8 +315,42 @@ impl Shared {
         self.watches_store.store(true, Ordering::Relaxed);
     }
 
+    fn configured(&self) -> RwLockReadGuard<'_, Configured> {
+        // No code that can panic runs under this lock.
+        self.configured.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn providers(&self) -> Arc<Providers> {
+        self.configured().providers.clone()
+    }
+
+    pub(crate) fn run_host(&self) -> RunHost {
+        self.configured().run_host.clone()
+    }
+
+    /// Replaces the providers. Returns the replaced ones that may keep resources, with the session
+    /// that they keep them for. Open runs continue on the provider that they started on.
+    pub(crate) fn replace_providers(
+        &self,
+        providers: Providers,
+    ) -> Vec<(SessionId, Arc<dyn Provider>)> {
+        let configured = Configured::new(providers, self.node);
+        let new = configured.providers.clone();
+        let old = {
+            let mut current = self.configured.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *current, configured)
+        };
+        let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        let replaced = |(session, name): &(SessionId, String)| {
+            let before = old.providers.all.get(name)?;
+            let is_kept = new.all.get(name).is_some_and(|now| Arc::ptr_eq(before, now));
+            (!is_kept).then(|| (*session, before.clone()))
+        };
+        processes.keys().filter_map(replaced).collect()
+    }
+
     pub(crate) fn provider(&self, name: &str) -> Option<Arc<dyn Provider>> {
-        self.providers.all.get(name).cloned()
+        self.configured().providers.all.get(name).cloned()
     }
 
     pub(crate) fn known(
@@ -313,7 +358,11 @@ impl Shared {
         provider: Option<&str>,
         persona: Option<&str>,
     ) -> Result<(), Refusal> {
-        ctx_core::decide::check_provider_and_persona(&self.run_host.catalog, provider, persona)
+        ctx_core::decide::check_provider_and_persona(
+            &self.configured().run_host.catalog,
+            provider,
+            persona,
+        )
     }
 
     /// Wakes a session's actor, with a run to carry out if there is one. Returns the actor if the

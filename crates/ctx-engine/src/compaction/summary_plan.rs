@@ -171,7 +171,7 @@ fn summariser(
     model: Option<&String>,
 ) -> Option<(Arc<dyn Provider>, String, Option<String>)> {
     let shared = engine.shared();
-    let (name, model) = match &shared.providers.summariser {
+    let (name, model) = match &shared.providers().summariser {
         Some(Summariser { provider, model }) => (provider.clone(), model.clone()),
         None => (provider_id.to_owned(), model.cloned()),
     };

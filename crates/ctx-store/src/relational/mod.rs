@@ -10,7 +10,7 @@
 //! | `turn_rows` | turns, their ancestors and trees |
 //! | `compaction_rows` | compactions, pins, and the turns that a request is made of |
 //! | `event_rows` | the feed |
-//! | `usage_rows` | sums of tokens, cost, messages and time |
+//! | `usage_rows`, `tool_rows` | sums of tokens, cost, messages and time; calls of tools |
 //! | `identity_rows` | entities, identities and aliases; the session of a message from a channel |
 //! | `outbox_rows` | deliveries to channels |
 //! | `history_rows` | keys of the histories that clients send |
@@ -49,6 +49,7 @@ mod search_scope;
 pub(crate) mod session_rows;
 pub(crate) mod task_rows;
 pub(crate) mod token_rows;
+pub(crate) mod tool_rows;
 pub(crate) mod turn_path;
 pub(crate) mod turn_rows;
 pub(crate) mod usage_rows;

@@ -41,7 +41,6 @@ mod stage;
 mod status;
 mod store;
 mod table;
-mod task_record;
 mod times;
 mod token;
 mod usage;

@@ -36,7 +36,12 @@ pub(crate) struct Found {
 /// Returns the discovered providers in order of preference. It starts no program and contacts only
 /// this machine.
 pub(crate) fn discover(config: &Config) -> Vec<Found> {
-    if !config.providers.is_empty() || !config.discovery.enabled {
+    if config.providers.is_empty() { search(config) } else { Vec::new() }
+}
+
+/// Returns what discovery finds, also if the configuration has providers.
+pub(crate) fn search(config: &Config) -> Vec<Found> {
+    if !config.discovery.enabled {
         return Vec::new();
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
