@@ -38,6 +38,7 @@ export function ActivityHeatmap({ report, selected, hrefOf }: Props) {
       title="Activity"
       about="Turns per day in the last year, in UTC. The larger the square, the more turns. Select a day to see its sessions."
       file="ctx-activity"
+      linkOf={(n) => hrefOf(report.usage[n]!.key ?? '')}
       heads={['Day', 'Turns', 'Tool calls', 'Cost in USD']}
       rows={report.usage.map((one) => [one.key, one.turns, one.tool_calls, one.cost])}
     >

@@ -98,11 +98,14 @@ interface SectionProps {
   file: string;
   heads: string[];
   rows: Cells;
+  /** The link of the first cell of a row; none if null. */
+  linkOf?: (row: number) => string | null;
   children: ComponentChildren;
 }
 
 /** A chart with its data as a table and as CSV. */
-export function ChartSection({ title, about, file, heads, rows, children }: SectionProps) {
+export function ChartSection(props: SectionProps) {
+  const { title, about, file, heads, rows, linkOf, children } = props;
   return (
     <section class="chart" aria-label={title}>
       <header class="chart-head">
@@ -124,7 +127,7 @@ export function ChartSection({ title, about, file, heads, rows, children }: Sect
           <summary>
             Show as a table<span class="visually-hidden">: {title}</span>
           </summary>
-          <DataTable label={title} heads={heads} rows={rows} />
+          <DataTable label={title} heads={heads} rows={rows} linkOf={linkOf} />
         </details>
       )}
     </section>
@@ -134,7 +137,11 @@ export function ChartSection({ title, about, file, heads, rows, children }: Sect
 /** Rows that are drawn; the CSV has all. */
 const TABLE_ROWS_MAX = 400;
 
-function DataTable({ label, heads, rows }: { label: string; heads: string[]; rows: Cells }) {
+interface TableProps extends Pick<SectionProps, 'heads' | 'rows' | 'linkOf'> {
+  label: string;
+}
+
+function DataTable({ label, heads, rows, linkOf }: TableProps) {
   return (
     <div class="table-scroll" tabIndex={0} role="region" aria-label={`Table: ${label}`}>
       <table>
@@ -152,7 +159,11 @@ function DataTable({ label, heads, rows }: { label: string; heads: string[]; row
             <tr key={n}>
               {row.map((cell, column) => (
                 <td key={column} class={typeof cell === 'number' ? 'number' : ''}>
-                  {cell ?? 'unknown'}
+                  {column === 0 && linkOf?.(n) ? (
+                    <a href={linkOf(n)!}>{cell}</a>
+                  ) : (
+                    (cell ?? 'unknown')
+                  )}
                 </td>
               ))}
             </tr>

@@ -52,6 +52,7 @@ export function DayBars({ report, measure, first, last, selected, hrefOf }: Prop
       title={`${MEASURES[measure]} per ${isWeekly ? 'week' : 'day'} by model`}
       about="Select a part of a bar to see its sessions."
       file={`ctx-${measure}-by-day-and-model`}
+      linkOf={(n) => hrefOf(report.usage[n]!.key, report.usage[n]!.second_key ?? '')}
       heads={['Day', 'Model', 'Cost in USD', 'Tokens', 'Turns', 'Time in ms']}
       rows={report.usage.map((one) => [
         one.key,

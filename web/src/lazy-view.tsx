@@ -30,8 +30,8 @@ export function lazyView<Props extends object>(
 /** A browser does not fetch a module again after it failed. Another version of the server has other
  * files. */
 const LoadFailed = () => (
-  <main class="placeholder" role="alert">
-    <p>Cannot load this part of the page.</p>
+  <main class="placeholder">
+    <p role="alert">Cannot load this part of the page.</p>
     <button type="button" onClick={() => location.reload()}>
       Reload the page
     </button>

@@ -3,7 +3,7 @@ import { ChartSection, moveFocus, useWidth } from './chart-parts';
 import { treemap } from './treemap-layout';
 import { formatSum, MEASURES, valueOf, type Measure, type UsageReport } from './usage-data';
 
-const HEIGHT = 260;
+const HEIGHT_MAX = 260;
 const GAP = 2;
 const PROJECTS_MAX = 40;
 const CHAR_PX = 7.2;
@@ -21,13 +21,15 @@ export function ProjectTreemap({ report, measure, selected, hrefOf }: Props) {
     .filter((entry) => (valueOf(entry, measure) ?? 0) > 0)
     .sort((a, b) => valueOf(b, measure)! - valueOf(a, measure)!)
     .slice(0, PROJECTS_MAX);
+  const height = Math.min(HEIGHT_MAX, 60 + 50 * entries.length);
   const values = entries.map((entry) => valueOf(entry, measure)!);
-  const rects = treemap(values, { x: 0, y: 0, width, height: HEIGHT });
+  const rects = treemap(values, { x: 0, y: 0, width, height });
   return (
     <ChartSection
       title={`${MEASURES[measure]} by project`}
       about="Select a project to see its sessions."
       file={`ctx-${measure}-by-project`}
+      linkOf={(n) => (report.usage[n]!.key === null ? null : hrefOf(report.usage[n]!.key!))}
       heads={['Project', 'Cost in USD', 'Tokens', 'Turns', 'Time in ms']}
       rows={report.usage.map((one) => [
         one.key,
@@ -44,7 +46,7 @@ export function ProjectTreemap({ report, measure, selected, hrefOf }: Props) {
           <svg
             class="treemap"
             width={width}
-            height={HEIGHT}
+            height={height}
             role="group"
             aria-label={`${MEASURES[measure]} by project`}
             onKeyDown={moveFocus}

@@ -84,6 +84,7 @@ function Section({ title, file, report, limit, columns }: SectionProps) {
     <ChartSection
       title={title}
       file={file}
+      linkOf={(n) => (report.usage[n]!.key ? hrefTo.session(report.usage[n]!.key!) : null)}
       heads={['Session', 'Label', 'Cost in USD', 'Tokens', 'Turns', 'Tool calls', 'Time in ms']}
       rows={report.usage.map((one) => [
         one.key,

@@ -1,11 +1,11 @@
 //! What the steps of a task recorded: files with their first and last versions, commands, notes,
 //! questions and answers.
 
-use ctx_engine::{Engine, Error};
 use ctx_engine::core::id::TaskId;
 use ctx_engine::core::step::{Entry, Step};
 use ctx_engine::core::stored_content::Content;
 use ctx_engine::core::time::Timestamp;
+use ctx_engine::{Engine, Error};
 
 /// Steps per read.
 const PAGE: usize = 500;

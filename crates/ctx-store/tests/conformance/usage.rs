@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use ctx_core::decide;
 use ctx_core::id::TurnId;
+use ctx_core::message::{Message, Part, Role, ToolStatus};
 use ctx_core::turn::{About, Ready, Usage};
 use ctx_core::usage::{By, Tally};
 use ctx_core::usage_query::UsageQuery;
@@ -137,5 +138,43 @@ pub(crate) async fn a_turn_counts_once_and_is_forgotten_with_its_session(backend
     fork.delete(8).await.expect("deleted");
     store.purge_all(at(1000)).await;
     assert_eq!(store.usage(UsageQuery::by(By::Session)).await.expect("usage"), []);
+    assert_eq!(verify(&store).await.findings, []);
+}
+
+pub(crate) async fn calls_of_tools_are_counted_and_forgotten(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let call = |id: &str, name: &str, status: ToolStatus| Part::ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        params: serde_json::Value::Null,
+        status,
+    };
+    let content = vec![
+        call("1", "bash", ToolStatus::Completed),
+        call("2", "bash", ToolStatus::Failed),
+        call("3", "a\0b", ToolStatus::Completed),
+    ];
+    let called = Message { role: Role::Assistant, source: None, content, ..message("", 1) };
+    let (ready, body) = Ready::new(About::at(at(1)), vec![called]);
+    let added = writer
+        .decide(1, vec![body], move |view, _| decide::append_turn(view, view.session.head, &ready))
+        .await;
+    added.expect("appended");
+    let rows = store.usage(UsageQuery::by(By::Tool)).await.expect("usage");
+    let mut found: Vec<_> = rows
+        .iter()
+        .map(|row| (row.key.clone(), row.tally.turns, row.tally.tool_calls, row.failed_calls))
+        .collect();
+    found.sort();
+    let tool = |name: &str| UsageKey::Tool(name.to_owned());
+    assert_eq!(found, [(tool("ab"), 1, 1, Some(0)), (tool("bash"), 1, 2, Some(1))]);
+    let of_tool = UsageQuery { tool: Some("bash".to_owned()), ..UsageQuery::by(By::Session) };
+    let sessions = store.usage(of_tool).await.expect("usage");
+    assert_eq!((sessions.len(), sessions[0].tally.tool_calls), (1, 2));
+    assert_eq!(verify(&store).await.findings, []);
+    writer.delete(2).await.expect("deleted");
+    store.purge_all(at(1000)).await;
+    assert_eq!(store.usage(UsageQuery::by(By::Tool)).await.expect("usage"), []);
     assert_eq!(verify(&store).await.findings, []);
 }
