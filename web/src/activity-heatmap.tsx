@@ -49,9 +49,9 @@ export function ActivityHeatmap({ report, selected, hrefOf }: Props) {
             <tr>
               <td />
               {weeks.map((week, n) => (
-                <th key={n} scope="col" class="month">
+                <td key={n} class="month">
                   <span>{monthOf(week, weeks[n - 1])}</span>
-                </th>
+                </td>
               ))}
             </tr>
           </thead>

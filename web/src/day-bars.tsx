@@ -77,10 +77,7 @@ export function DayBars({ report, measure, first, last, selected, hrefOf }: Prop
             <FillPatterns name={NAME} />
             {[0, 0.5, 1].map((share) => (
               <g key={share} aria-hidden="true">
-                <path
-                  class="grid-line"
-                  d={`M${LEFT} ${yOf(share * most, scale)}H${width}`}
-                />
+                <path class="grid-line" d={`M${LEFT} ${yOf(share * most, scale)}H${width}`} />
                 <text class="axis" x={LEFT - 6} y={yOf(share * most, scale) + 4} text-anchor="end">
                   {formatValue(share * most, measure)}
                 </text>
@@ -100,7 +97,10 @@ export function DayBars({ report, measure, first, last, selected, hrefOf }: Prop
                 return (
                   <a
                     key={`${x}/${index}`}
-                    href={hrefOf(isWeekly ? null : bar.day, model === OTHER ? null : modelKey(model))}
+                    href={hrefOf(
+                      isWeekly ? null : bar.day,
+                      model === OTHER ? null : modelKey(model),
+                    )}
                     data-x={x}
                     data-y={-index}
                     tabIndex={isFirst && index === bar.parts.findIndex(Boolean) ? 0 : -1}
@@ -196,7 +196,9 @@ function barsOf(report: UsageReport, measure: Measure, models: string[], days: s
 /** The bars with a label, so that labels do not overlap. */
 function labelled(bars: Bar[], slot: number): number[] {
   const every = Math.max(1, Math.ceil(64 / slot));
-  return bars.map((_, x) => x).filter((x) => x % every === 0 && (x + 0.5) * slot < bars.length * slot - 20);
+  return bars
+    .map((_, x) => x)
+    .filter((x) => x % every === 0 && (x + 0.5) * slot < bars.length * slot - 20);
 }
 
 function shortDay(day: string): string {

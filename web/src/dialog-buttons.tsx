@@ -10,7 +10,9 @@ export function ExportButton({ session }: { session: Session }) {
   return (
     <>
       <IconButton icon="down" label="Export and share" onClick={() => setOpen(true)} />
-      {isOpen && <OnDemand show={(more) => <more.ExportDialog session={session} close={close} />} />}
+      {isOpen && (
+        <OnDemand show={(more) => <more.ExportDialog session={session} close={close} />} />
+      )}
     </>
   );
 }

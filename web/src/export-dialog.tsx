@@ -22,7 +22,12 @@ const FORMATS: Format[] = [
     ending: 'html',
   },
   { to: 'markdown', name: 'Markdown', about: 'For documents and issues.', ending: 'md' },
-  { to: 'jsonl', name: 'JSON lines', about: 'One message per line, for programs.', ending: 'jsonl' },
+  {
+    to: 'jsonl',
+    name: 'JSON lines',
+    about: 'One message per line, for programs.',
+    ending: 'jsonl',
+  },
   {
     to: null,
     name: 'Bundle',
@@ -57,7 +62,10 @@ function ExportForm({ session, close }: Props) {
       if (format.to) query.set('to', format.to);
       if (format.to && redact) query.set('redact', 'true');
       const text = query.toString();
-      const response = await request('GET', sessionPath(session.id, `/export${text && `?${text}`}`));
+      const response = await request(
+        'GET',
+        sessionPath(session.id, `/export${text && `?${text}`}`),
+      );
       const blob = await response.blob();
       download(`${fileName(session)}.${format.ending}`, blob.type, blob);
       close();
@@ -110,6 +118,8 @@ function ExportForm({ session, close }: Props) {
 
 /** A file name without characters that systems refuse. */
 function fileName(session: Session): string {
-  const name = sessionName(session).replace(/[^\p{L}\p{N}]+/gu, '-').replace(/^-+|-+$/g, '');
+  const name = sessionName(session)
+    .replace(/[^\p{L}\p{N}]+/gu, '-')
+    .replace(/^-+|-+$/g, '');
   return name.slice(0, 60) || 'session';
 }

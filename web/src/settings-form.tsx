@@ -98,6 +98,7 @@ export function SettingsForm({ setup, busy, write }: Props) {
             </span>
           </label>
         ))}
+        <p class="hint">These take effect when ctx serve is started again.</p>
         <div class="buttons">
           <button type="submit" disabled={busy || changes.length === 0}>
             Save settings

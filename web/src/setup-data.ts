@@ -110,4 +110,6 @@ export function splitCommand(line: string): string[] {
 }
 
 export const joinCommand = (words: string[]) =>
-  words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `"${word.replace(/(["\\])/g, '\\$1')}"`)).join(' ');
+  words
+    .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `"${word.replace(/(["\\])/g, '\\$1')}"`))
+    .join(' ');

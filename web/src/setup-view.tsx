@@ -117,8 +117,9 @@ function State({ setup, busy, after }: StateProps) {
         </p>
         {found.filter(isNew).length === 0 && (
           <p class="empty">
-            Nothing else: no API key variable, no known agent on PATH, no model server on a usual
-            port of this machine.
+            {found.length > 0
+              ? 'Everything that was found is in ctx.toml.'
+              : 'Nothing was found: no API key variable, no known agent on PATH, no model server on a usual port of this machine.'}
           </p>
         )}
         <ul class="cards">

@@ -29,10 +29,7 @@ export default function TaskView({ id }: { id: string }) {
   const isOpen = task !== null && task.ended_at === null;
   useEffect(() => {
     if (!isOpen) return;
-    const timer = setInterval(
-      () => void fetchTask(id).then(setTask, () => undefined),
-      REFRESH_MS,
-    );
+    const timer = setInterval(() => void fetchTask(id).then(setTask, () => undefined), REFRESH_MS);
     return () => clearInterval(timer);
   }, [id, isOpen]);
   return (

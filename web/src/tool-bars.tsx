@@ -39,11 +39,7 @@ export function ToolBars({ report, selected, hrefOf }: Props) {
                 {name}
               </a>
               <svg height="14" width="100%" aria-hidden="true" focusable="false">
-                <rect
-                  class="calls"
-                  height="14"
-                  width={`${(tool.tool_calls / most) * 100}%`}
-                />
+                <rect class="calls" height="14" width={`${(tool.tool_calls / most) * 100}%`} />
                 <rect
                   class="failed"
                   height="14"

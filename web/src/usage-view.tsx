@@ -21,7 +21,9 @@ const RANGES: [since: string, text: string][] = [
   ['365d', 'Year'],
 ];
 
+/** The reports of a state. The charts show this state until the next reports are loaded. */
 interface Reports {
+  state: UsageState;
   year: UsageReport;
   days: UsageReport;
   projects: UsageReport;
@@ -59,7 +61,7 @@ export default function UsageView({ query }: { query: string }) {
           <Range state={state} />
           <ActiveFilters state={state} />
           <ErrorMessage text={error} />
-          {reports && <Charts state={state} reports={reports} />}
+          {reports && <Charts reports={reports} chosen={state.measure} />}
         </div>
       </div>
     </main>
@@ -72,11 +74,7 @@ async function fetchAll(state: UsageState): Promise<Reports> {
   const heat: UsageState = { since: HEATMAP_SINCE };
   const sessions: FilterName[] = state.tool === undefined ? [] : ['model'];
   const [year, days, projects, tools, dearest, longest, total] = await Promise.all([
-    data.fetchReport(
-      { ...heat, model: state.model, project: state.project },
-      'day',
-      noTool,
-    ),
+    data.fetchReport({ ...heat, model: state.model, project: state.project }, 'day', noTool),
     data.fetchReport(state, 'day,model', ['tool', 'day', 'model']),
     data.fetchReport(state, 'project', ['tool', 'project']),
     data.fetchReport(state, 'tool', ['tool', 'model'], { sort: 'tool_calls' }),
@@ -84,16 +82,17 @@ async function fetchAll(state: UsageState): Promise<Reports> {
     data.fetchReport(state, 'session', ['tool'], { sort: 'duration' }),
     data.fetchReport(state, 'provider', noTool),
   ]);
-  return { year, days, projects, tools, dearest, longest, total };
+  return { state, year, days, projects, tools, dearest, longest, total };
 }
 
 const hrefWith = (state: UsageState, change: Partial<UsageState>) =>
   hrefTo.usage(data.formatState({ ...state, ...change }));
 
-function Charts({ state, reports }: { state: UsageState; reports: Reports }) {
+function Charts({ reports, chosen }: { reports: Reports; chosen: Measure | undefined }) {
+  const state: UsageState = { ...reports.state, measure: chosen };
   const total = reports.total.total;
   const measure: Measure =
-    state.measure ??
+    chosen ??
     (total.cost !== null ? 'cost' : data.valueOf(total, 'tokens') !== null ? 'tokens' : 'turns');
   if (reports.year.total.turns === 0 && total.turns === 0 && !hasFilter(state)) {
     return (

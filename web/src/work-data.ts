@@ -190,9 +190,7 @@ function turnEvents(turn: Turn): WorkEvent[] {
     const decided = message.role === 'system' ? PERMISSION.exec(text) : null;
     if (!decided) return [];
     const [, asked = '', decision = '', option = '', by = ''] = decided;
-    return [
-      { ...base, kind: 'questions', what: 'permission', text: asked, decision, option, by },
-    ];
+    return [{ ...base, kind: 'questions', what: 'permission', text: asked, decision, option, by }];
   });
 }
 

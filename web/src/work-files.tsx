@@ -11,10 +11,7 @@ import { fetchFiles, type WorkFile } from './work-data';
 export function WorkFiles({ task }: { task: Task }) {
   const [found, setFound] = useState<{ files: WorkFile[]; more: number } | null>(null);
   const [, error, run] = useAction();
-  useEffect(
-    () => run(async () => setFound(await fetchFiles(task.id))),
-    [task.id, task.steps],
-  );
+  useEffect(() => run(async () => setFound(await fetchFiles(task.id))), [task.id, task.steps]);
   const changed = found?.files.filter((file) => file.written) ?? [];
   const read = found?.files.filter((file) => !file.written) ?? [];
   return (

@@ -35,7 +35,7 @@ export function WorkTimeline({ task }: { task: Task }) {
       setMore(found.more);
     });
   useEffect(() => load(STEPS_MAX), [task.id, task.steps]);
-  const matching = events?.filter((event) => kind === 'all' || event.kind === kind) ?? [];
+  const matching = events?.filter((event) => isShown(event, kind)) ?? [];
   return (
     <section aria-label="Timeline">
       <h2>Timeline</h2>
@@ -78,6 +78,10 @@ export function WorkTimeline({ task }: { task: Task }) {
   );
 }
 
+/** Relations are derived from notes; they are shown with the notes only. */
+const isShown = (event: WorkEvent, kind: EventKind | 'all') =>
+  kind === 'all' ? event.what !== 'relation' : event.kind === kind;
+
 const STATE_TONES: Record<string, Tone> = {
   running: 'live',
   awaiting_user: 'ask',
@@ -86,6 +90,8 @@ const STATE_TONES: Record<string, Tone> = {
   complete: 'good',
   aborted: 'bad',
 };
+
+const NAMES = { note: 'Note', plan: 'Plan', relation: 'Relation' };
 
 function EventView({ event, session }: { event: WorkEvent; session: string }) {
   switch (event.what) {
@@ -125,7 +131,9 @@ function EventView({ event, session }: { event: WorkEvent; session: string }) {
       return (
         <Line label="Permission asked">
           {event.text}{' '}
-          <Chip tone={/^allow/.test(event.option) ? 'good' : /^reject/.test(event.option) ? 'bad' : ''}>
+          <Chip
+            tone={/^allow/.test(event.option) ? 'good' : /^reject/.test(event.option) ? 'bad' : ''}
+          >
             {event.decision}
           </Chip>{' '}
           <Answered by={event.by} session={session} turn={event.turn} />
@@ -133,18 +141,12 @@ function EventView({ event, session }: { event: WorkEvent; session: string }) {
       );
     case 'message':
       return (
-        <Line
-          label={
-            <a href={hrefTo.turn(session, event.turn)}>
-              Message by {event.by}
-            </a>
-          }
-        >
+        <Line label={<a href={hrefTo.turn(session, event.turn)}>Message by {event.by}</a>}>
           {event.text}
         </Line>
       );
     default:
-      return <Line label={humanize(event.what)}>{event.text}</Line>;
+      return <Line label={NAMES[event.what]}>{event.text}</Line>;
   }
 }
 
