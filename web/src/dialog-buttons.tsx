@@ -9,7 +9,7 @@ export function ExportButton({ session }: { session: Session }) {
   const close = () => setOpen(false);
   return (
     <>
-      <IconButton icon="down" label="Export and share" onClick={() => setOpen(true)} />
+      <IconButton icon="share" label="Export and share" onClick={() => setOpen(true)} />
       {isOpen && (
         <OnDemand show={(more) => <more.ExportDialog session={session} close={close} />} />
       )}

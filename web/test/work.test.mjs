@@ -1,8 +1,6 @@
 // The work of a task and of a commit: files with diffs, commands, questions and who answered; the
 // files that a turn changed.
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { checkView } from './axe-check.mjs';
 import {
@@ -16,6 +14,7 @@ import {
   untilRow,
   withPage,
 } from './harness.mjs';
+import { recordWork } from './work-fixture.mjs';
 
 const EDIT = {
   name: 'edit',
@@ -34,7 +33,7 @@ before(async () => {
   });
   const config = DEMO_CONFIG + modelConfig('echo', model.url, 'echo-1') + defaultProvider('demo');
   server = await Server.start(config);
-  ({ task, session } = await recordWork());
+  ({ task, session } = await recordWork(server));
 });
 after(async () => {
   await browser?.close();
@@ -44,31 +43,6 @@ after(async () => {
 
 const onPage = (hash, act) => withPage(browser, `${server.url}/${hash}`, act);
 const timeline = (page) => page.getByRole('region', { name: 'Timeline' });
-
-/** A task with a changed file, a failed command, a question with its answer, and a permission. */
-async function recordWork() {
-  const message = 'Add a retry with a tool';
-  const made = await server.createSession({ track_tasks: true, title: 'the work', message });
-  const stage = (...args) => server.runCtx('stage', '--session', made.label, ...args);
-  const file = join(server.dir, 'fetch.rs');
-  await writeFile(file, 'fn fetch() {\n    get()\n}\n');
-  stage('observe', 'file-read', 'fetch.rs');
-  await writeFile(file, `fn fetch() {\n    retry(get)\n}\n${'// more\n'.repeat(1000)}`);
-  stage('observe', 'file-write', 'fetch.rs');
-  stage('observe', 'command', '--exit', '1', '--', 'cargo', 'test');
-  stage('more', 'make the number a setting');
-  stage('ask', 'Which number is the default?');
-  await server.send(made.id, 'Three is the default');
-  await server.send(made.id, 'permission');
-  const { suspensions } = await server.untilState(made.id, 'suspended');
-  await server.api('POST', `/sessions/${made.id}/resume`, {
-    suspension_id: suspensions[0].id,
-    choice: suspensions[0].options[0].id,
-  });
-  await server.untilState(made.id, 'idle');
-  const { tasks } = await server.api('GET', `/sessions/${made.id}/tasks`);
-  return { task: tasks.at(-1), session: made };
-}
 
 test('a task has a timeline of files, commands, questions and answers', async () => {
   await onPage(`#/task/${task.id}`, async (page) => {

@@ -346,7 +346,8 @@ impl Shared {
             let is_kept = new.all.get(name).is_some_and(|now| Arc::ptr_eq(before, now));
             (!is_kept).then(|| (*session, before.clone()))
         };
-        processes.keys().filter_map(replaced).collect()
+        // The process of an open run ends with its provider, after the run.
+        processes.keys().filter(|(id, _)| !self.is_awake(*id)).filter_map(replaced).collect()
     }
 
     pub(crate) fn provider(&self, name: &str) -> Option<Arc<dyn Provider>> {
