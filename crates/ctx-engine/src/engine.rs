@@ -15,9 +15,10 @@ use ulid::Ulid;
 
 use crate::classifier::{Classifier, RuleClassifier};
 use crate::clock::{Clock, StoreClock};
+use crate::configured_providers::Providers;
 use crate::outbox::Courier;
 use crate::schedules::Schedule;
-use crate::shared::{EngineTimeouts, Providers, Shared};
+use crate::shared::{EngineTimeouts, Shared};
 use crate::usage::Spending;
 
 /// Errors of the engine.

@@ -1,11 +1,11 @@
 //! State that the clones of one engine share: providers, actors and the feed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use ctx_core::decide::{OpenedRun, ProviderCapabilities, ProviderCatalog, RunHost};
+use ctx_core::decide::{OpenedRun, RunHost};
 use ctx_core::id::{NodeId, SessionId};
 use ctx_core::policy::Policies;
 use ctx_core::refusal::Refusal;
@@ -15,77 +15,13 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
+use crate::configured_providers::{Configured, Providers};
 use crate::feed::Feed;
 use crate::history_cache::HistoryCache;
 use crate::lease::Lease;
 use crate::nodes::Nodes;
 use crate::provider::{End, Provider};
 use crate::run_slots::{RunSlot, RunSlots};
-
-/// A named system prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[allow(missing_docs, reason = "the other fields are named after what they hold")]
-pub struct Persona {
-    pub system_prompt: String,
-}
-
-/// The provider of summaries, if it is not the one of the session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the other fields are named after what they hold")]
-pub struct Summariser {
-    pub provider: String,
-    /// The model; the provider's default if none.
-    pub model: Option<String>,
-}
-
-/// The configured providers and personas.
-#[derive(Clone, Default)]
-pub struct Providers {
-    /// The name of the provider of sessions that prefer none.
-    pub default: String,
-    /// All providers by name.
-    pub all: BTreeMap<String, Arc<dyn Provider>>,
-    /// All personas by name.
-    pub personas: BTreeMap<String, Persona>,
-    /// The name of this machine, under which agents' own sessions are stored.
-    pub host: String,
-    /// The provider of summaries; the session's own if none.
-    pub summariser: Option<Summariser>,
-}
-
-impl Providers {
-    /// A single provider, which is the default.
-    pub fn only(name: &str, provider: Arc<dyn Provider>) -> Self {
-        Self {
-            default: name.to_owned(),
-            all: BTreeMap::from([(name.to_owned(), provider)]),
-            personas: BTreeMap::new(),
-            host: String::new(),
-            summariser: None,
-        }
-    }
-
-    /// The capabilities that rules depend on.
-    pub fn catalog(&self) -> ProviderCatalog {
-        let capabilities = |provider: &Arc<dyn Provider>| {
-            let about = provider.about();
-            ProviderCapabilities {
-                can_steer: about.can.steer,
-                supports_tools: about.can.tools,
-                repeatable: about.repeatable,
-            }
-        };
-        ProviderCatalog {
-            default: self.default.clone(),
-            providers: self
-                .all
-                .iter()
-                .map(|(name, provider)| (name.clone(), capabilities(provider)))
-                .collect(),
-            personas: self.personas.keys().cloned().collect(),
-        }
-    }
-}
 
 /// Timeouts and limits of an engine. Tests use shorter ones.
 #[derive(Debug, Clone, Copy)]
@@ -219,19 +155,6 @@ impl Actor {
     }
 }
 
-/// The providers, and what the rules know about them.
-struct Configured {
-    providers: Arc<Providers>,
-    run_host: RunHost,
-}
-
-impl Configured {
-    fn new(providers: Providers, node: NodeId) -> Self {
-        let run_host = RunHost { node, catalog: providers.catalog() };
-        Self { providers: Arc::new(providers), run_host }
-    }
-}
-
 pub(crate) struct Shared {
     pub(crate) node: NodeId,
     pub(crate) lease: Lease,
@@ -301,7 +224,7 @@ impl Shared {
     pub(crate) fn has_sessions(&self) -> bool {
         let keeps_agents = || {
             let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
-            self.nodes.is_listening() && !processes.is_empty()
+            !processes.is_empty()
         };
         self.awake() > 0 || keeps_agents()
     }
