@@ -1,7 +1,7 @@
 // The form that adds a provider: a local model server, an API with a key, or an agent.
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { ProviderTest } from './provider-test';
-import { splitCommand, type ProviderDraft } from './setup-data';
+import { fetchModels, splitCommand, type ProviderDraft } from './setup-data';
 
 type Choice = 'local' | 'api' | 'agent';
 
@@ -10,6 +10,11 @@ const CHOICES: [choice: Choice, text: string, about: string][] = [
   ['api', 'API key', 'OpenAI, Anthropic or a compatible service'],
   ['agent', 'Agent', 'A program that speaks the Agent Client Protocol'],
 ];
+
+/** Where Ollama listens. */
+const LOCAL_URL = 'http://127.0.0.1:11434/v1';
+/** Pause after the last key before the models are fetched. */
+const TYPING_MS = 400;
 
 const VARIABLES: Record<string, string> = {
   openai: 'OPENAI_API_KEY',
@@ -32,6 +37,7 @@ export function ProviderForm({ isFirst, names, busy, write }: Props) {
   const field = (name: string, fallback = '') => fields[`${choice}.${name}`] ?? fallback;
   const set = (name: string) => (event: { currentTarget: { value: string } }) =>
     setFields({ ...fields, [`${choice}.${name}`]: event.currentTarget.value });
+  const models = useModels(choice === 'local' ? field('base_url', LOCAL_URL) : '');
   const kind = choice === 'api' ? field('kind', 'openai') : choice === 'agent' ? 'acp' : 'openai';
   const name = field('name', { local: 'local', api: kind, agent: 'agent' }[choice]).trim();
   const draft = draftFrom(choice, kind, field);
@@ -67,11 +73,18 @@ export function ProviderForm({ isFirst, names, busy, write }: Props) {
           <>
             <Field
               label="Address"
-              value={field('base_url', 'http://127.0.0.1:11434/v1')}
+              value={field('base_url', LOCAL_URL)}
               onInput={set('base_url')}
               hint="The base URL of the OpenAI-compatible API; it usually ends in /v1."
             />
-            <Field label="Model" value={field('model')} onInput={set('model')} required />
+            <Field
+              label="Model"
+              value={field('model')}
+              onInput={set('model')}
+              required
+              choices={models}
+              hint={models.length ? `The server has ${models.slice(0, 5).join(', ')}.` : undefined}
+            />
             <Field
               label="Context window in tokens"
               value={field('context_window')}
@@ -143,6 +156,29 @@ export function ProviderForm({ isFirst, names, busy, write }: Props) {
   );
 }
 
+/** The models of the server at an address; none while it is typed or does not respond. */
+function useModels(baseUrl: string): string[] {
+  const [models, setModels] = useState<string[]>([]);
+  useEffect(() => {
+    setModels([]);
+    if (!baseUrl) return;
+    let isCurrent = true;
+    const timer = setTimeout(
+      () =>
+        void fetchModels(baseUrl).then(
+          (found) => isCurrent && setModels(found),
+          () => undefined,
+        ),
+      TYPING_MS,
+    );
+    return () => {
+      isCurrent = false;
+      clearTimeout(timer);
+    };
+  }, [baseUrl]);
+  return models;
+}
+
 function draftFrom(
   choice: Choice,
   kind: string,
@@ -157,7 +193,7 @@ function draftFrom(
     case 'local':
       return {
         kind,
-        ...text('base_url', 'http://127.0.0.1:11434/v1'),
+        ...text('base_url', LOCAL_URL),
         ...text('model'),
         ...(window > 0 && { context_window: Math.round(window) }),
       };
@@ -185,14 +221,28 @@ interface FieldProps {
   hint?: string;
   type?: 'number';
   required?: boolean;
+  /** Values to choose from. */
+  choices?: string[];
 }
 
-function Field({ label, value, onInput, hint, type, required }: FieldProps) {
+function Field({ label, value, onInput, hint, type, required, choices }: FieldProps) {
+  const listId = choices?.length ? `choices-${label}` : undefined;
   const common = { value, onInput, required, spellcheck: false, autoComplete: 'off' } as const;
   return (
     <label>
       {label}
-      {type === 'number' ? <input type="number" min={1} {...common} /> : <input {...common} />}
+      {type === 'number' ? (
+        <input type="number" min={1} {...common} />
+      ) : (
+        <input {...common} list={listId} />
+      )}
+      {listId && (
+        <datalist id={listId}>
+          {choices?.map((choice) => (
+            <option key={choice} value={choice} />
+          ))}
+        </datalist>
+      )}
       {hint && <span class="hint">{hint}</span>}
     </label>
   );

@@ -63,6 +63,12 @@ export const fetchSetup = () => get<Setup>('/setup');
 export const testProvider = (provider: string, draft: ProviderDraft | null) =>
   post<TestResult>('/setup/test', { provider, ...(draft && { draft }) });
 
+/** The models of a server on this machine; empty if it does not respond. */
+export async function fetchModels(baseUrl: string): Promise<string[]> {
+  const path = `/setup/models?base_url=${encodeURIComponent(baseUrl)}`;
+  return (await get<{ models: string[] | null }>(path)).models ?? [];
+}
+
 export const writeProvider = async (name: string, draft: ProviderDraft): Promise<Changed> => {
   const path = `/setup/providers/${encodeURIComponent(name)}`;
   return (await request('PUT', path, { body: draft })).json();

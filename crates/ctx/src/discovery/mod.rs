@@ -53,6 +53,17 @@ pub(crate) fn search(config: &Config) -> Vec<Found> {
     found
 }
 
+/// The models of the server at an address; `None` if it is not on this machine or does not respond.
+pub(crate) fn models_at(base_url: &str) -> Option<Vec<String>> {
+    let rest = base_url.trim().strip_prefix("http://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "80"));
+    if !matches!(host, "127.0.0.1" | "localhost") {
+        return None;
+    }
+    model_servers::model_names(port.parse().ok()?)
+}
+
 fn discover_keys(variable: impl Fn(&str) -> Option<String>) -> Vec<Found> {
     let key = |[kind, key, address, model]: &[&str; 4]| {
         variable(key)?;

@@ -274,6 +274,7 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(setup::read))
         .routes(routes!(setup::put, setup::remove))
         .routes(routes!(setup::settings))
+        .routes(routes!(setup::models))
         .routes(routes!(setup::test))
         .routes(routes!(directories::list))
         .routes(routes!(inbound::receive))

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore};
 use toml_edit::DocumentMut;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::config::{Config, ProviderConfig};
 use crate::config_file::{self, ConfigFile, Written};
@@ -22,7 +22,7 @@ use crate::provider_setup::{self, Assembled};
 use crate::provider_test::test_provider;
 
 use super::Shared;
-use super::extractors::{Json, Path};
+use super::extractors::{Json, Path, Query};
 use super::problem_details::{Error, HttpResult, ProblemDetails};
 
 /// Prefix of the routes of this file.
@@ -359,6 +359,30 @@ pub(super) async fn settings(
         Ok(())
     })
     .await
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ModelsQuery {
+    /// Address of a model server on this machine, such as `http://127.0.0.1:8080/v1`
+    base_url: String,
+}
+
+/// The models of a server
+#[derive(Serialize, ToSchema)]
+pub(super) struct Models {
+    /// Null if the server is not on this machine or does not respond
+    models: Option<Vec<String>>,
+}
+
+/// List the models of a server on this machine
+#[utoipa::path(
+    get, path = "/api/setup/models", tag = "setup", params(ModelsQuery),
+    responses((status = 200, body = Models))
+)]
+pub(super) async fn models(Query(query): Query<ModelsQuery>) -> HttpResult<Json<Models>> {
+    blocking(move || Ok(Json(Models { models: discovery::models_at(&query.base_url) }))).await
 }
 
 /// What to test: a provider by name, or one that is not in the file

@@ -49,6 +49,7 @@ const ROUTES: &[(&str, &str)] = &[
     ("/api/setup", "get"),
     ("/api/setup/providers/{name}", "put delete"),
     ("/api/setup/settings", "patch"),
+    ("/api/setup/models", "get"),
     ("/api/setup/test", "post"),
     ("/api/directories", "get"),
     ("/api/schedules", "get"),

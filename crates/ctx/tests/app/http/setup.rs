@@ -125,6 +125,21 @@ fn a_link_stays_a_link_and_a_file_that_is_not_toml_is_not_replaced() {
     assert_eq!(fs::read_to_string(&elsewhere).expect("a file"), "not toml at all [");
 }
 
+#[test]
+fn the_models_of_a_server_on_this_machine_are_listed() {
+    let model = ModelServer::responding(|_, _| {
+        let body =
+            json!({"data": [{"id": "small"}, {"id": "embed-1"}, {"id": "large"}]}).to_string();
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    });
+    let server = Server::configured(CONFIG);
+    let models =
+        |url: &str| server.read(&format!("/api/setup/models?base_url={url}"))["models"].clone();
+    assert_eq!(models(&format!("{}/v1", model.url)), json!(["small", "large"]));
+    assert_eq!(models("http://127.0.0.1:1/v1"), Value::Null, "nothing responds");
+    assert_eq!(models("http://192.0.2.1:80/v1"), Value::Null, "other machines are not asked");
+}
+
 fn names(listing: &Value) -> Vec<&str> {
     let list = listing["directories"].as_array().expect("directories");
     list.iter().map(|one| one["name"].as_str().expect("a name")).collect()
