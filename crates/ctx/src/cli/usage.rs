@@ -37,6 +37,9 @@ pub(super) struct Args {
     /// End with this day, in the same form
     #[arg(long, value_name = "D")]
     until: Option<String>,
+    /// Count only turns of this provider
+    #[arg(long)]
+    provider: Option<String>,
     /// Count only turns of this model
     #[arg(long)]
     model: Option<String>,
@@ -91,6 +94,7 @@ fn query(args: &Args, now: Timestamp) -> Result<UsageQuery, Problem> {
         query = query.until(time("until", text)?);
     }
     let query = UsageQuery {
+        provider: args.provider.clone(),
         model: args.model.clone(),
         project: args.project.clone(),
         tool: args.tool.clone(),
