@@ -1,5 +1,5 @@
-//! Setup: what was found, tests of providers, and changes of `ctx.toml`. Every route needs the scope
-//! `admin`: a command that is written here is started on this machine.
+//! Setup: what was found, tests of providers, and changes of `ctx.toml`. Every route needs the
+//! scope `admin`: a command that is written here is started on this machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path as FilePath, PathBuf};

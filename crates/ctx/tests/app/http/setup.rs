@@ -1,5 +1,5 @@
-//! Setup over HTTP: `ctx.toml` is changed safely and takes effect, providers are tested, directories
-//! are listed under the roots only.
+//! Setup over HTTP: `ctx.toml` is changed safely and takes effect, providers are tested, and
+//! directories are listed under the roots only.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
