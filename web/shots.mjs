@@ -18,6 +18,8 @@ import {
   until,
   untilRow,
 } from './test/harness.mjs';
+import { importUsage, PRICES } from './test/usage-fixture.mjs';
+import { recordWork } from './test/work-fixture.mjs';
 
 const outdir = process.argv[2] ?? fileURLToPath(new URL('../docs/screenshots', import.meta.url));
 const QUALITY = 70;
@@ -278,6 +280,27 @@ async function shoot(browser, name, url, act, sizes = ['wide', 'narrow']) {
   }
 }
 
+/** The usage page, the setup page and the work of a task, on a server of their own. */
+async function shootViews(browser) {
+  const server = await Server.start(DEMO_CONFIG + PRICES);
+  try {
+    const { task } = await recordWork(server);
+    await shoot(browser, 'work', `${server.url}/#/task/${task.id}`, async (page) => {
+      await page.getByRole('button', { name: 'fetch.rs changed' }).click();
+      await page.locator('.event').nth(5).waitFor();
+    });
+    await shoot(browser, 'setup', `${server.url}/#/setup`, (page) =>
+      page.getByRole('region', { name: 'Settings', exact: true }).waitFor(),
+    );
+    await importUsage(server, true);
+    await shoot(browser, 'usage', `${server.url}/#/usage`, async (page) => {
+      await page.locator('.tool-bars li').first().waitFor();
+    });
+  } finally {
+    await server.end();
+  }
+}
+
 await mkdir(outdir, { recursive: true });
 const model = await startModel(ANSWERS);
 const sonata = modelConfig('sonata', model.url, 'sonata-large');
@@ -289,6 +312,7 @@ const { server: tokenServer } = await Server.startWithToken('read');
 const browser = await launchBrowser();
 try {
   await shootChannels(browser, channelServer, channel);
+  await shootViews(browser);
   const sessions = await createSessions(server);
   const to = (hash) => `${server.url}/${hash}`;
   await shoot(

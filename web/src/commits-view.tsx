@@ -1,4 +1,4 @@
-// The commits of all sessions, newest first, or one of them.
+// The commits of all sessions, newest first.
 import { useEffect, useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
 import { get } from './api';
@@ -14,15 +14,15 @@ interface Page {
   next_cursor: string | null;
 }
 
-export function CommitsView({ id }: { id: string | null }) {
+export function CommitsView() {
   const [commits, setCommits] = useState<Commit[] | null>(null);
   const [nextCursor, setNextCursor] = useState<string | null>(null);
   const [, error, run] = useAction();
   const load = (cursor: string | null) =>
     run(async () => {
-      const page = id
-        ? { commits: [await get<Commit>(`/commits/${id}`)], next_cursor: null }
-        : await get<Page>(`/commits?limit=${PAGE_SIZE}${cursor ? `&cursor=${cursor}` : ''}`);
+      const page = await get<Page>(
+        `/commits?limit=${PAGE_SIZE}${cursor ? `&cursor=${cursor}` : ''}`,
+      );
       setCommits((before) => [...(cursor ? (before ?? []) : []), ...page.commits]);
       setNextCursor(page.next_cursor);
     });
@@ -46,17 +46,12 @@ export function CommitsView({ id }: { id: string | null }) {
           <ul class="commits">
             {commits?.map((commit) => (
               <li key={commit.id}>
-                {commit.session ? (
-                  <a class="plain" href={hrefTo.session(commit.session)}>
-                    <CommitCard commit={commit} />
-                  </a>
-                ) : (
+                <a class="plain" href={hrefTo.commit(commit.id)}>
                   <CommitCard commit={commit} />
-                )}
+                </a>
               </li>
             ))}
           </ul>
-          {id && <a href={hrefTo.commits}>All commits</a>}
           {nextCursor && (
             <button type="button" class="link" onClick={() => load(nextCursor)}>
               Show more

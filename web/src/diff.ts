@@ -6,15 +6,16 @@ export interface DiffLine {
   text: string;
 }
 
-/** Longer texts are not compared: all old lines are shown as removed, all new ones as added. */
-const LINES_MAX = 400;
+/** Largest product of the numbers of lines. Larger texts are not compared: all old lines are shown as
+ * removed, all new ones as added. */
+const CELLS_MAX = 2_000_000;
 /** Number of unchanged lines shown before and after a change. */
 const CONTEXT_LINES = 3;
 
 /** The changed lines with their context, from the longest common subsequence of lines. */
 export function diffLines(before: string, after: string): DiffLine[] {
   const [a, b] = [before.split('\n'), after.split('\n')];
-  if (a.length > LINES_MAX || b.length > LINES_MAX) return [...mark('-', a), ...mark('+', b)];
+  if (a.length * b.length > CELLS_MAX) return [...mark('-', a), ...mark('+', b)];
   // common[i][j] is the length of the longest common subsequence of a[i..] and b[j..].
   const common = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {

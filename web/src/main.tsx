@@ -12,6 +12,7 @@ import { HelpDialog } from './help-dialog';
 import { installKeyboardShortcuts } from './keyboard-shortcuts';
 import { Login } from './login';
 import { NewSession } from './new-session';
+import { lazyView } from './lazy-view';
 import { OnDemand } from './on-demand';
 import { route } from './route';
 import { sessionName } from './session-display';
@@ -19,6 +20,12 @@ import { isLoaded, sessionsById, startSessionList } from './session-list-store';
 import { SessionView } from './session-view';
 import { focusSearch, Sidebar } from './sidebar';
 import './style.css';
+import './views.css';
+
+const CommitView = lazyView(() => import('./commit-view'));
+const TaskView = lazyView(() => import('./task-view'));
+const UsageView = lazyView(() => import('./usage-view'));
+const SetupView = lazyView(() => import('./setup-view'));
 
 function App() {
   const current = route.value;
@@ -51,7 +58,15 @@ function View() {
   switch (current.view) {
     case 'new':
       return <NewSession />;
+    case 'task':
+      return <TaskView key={current.id} id={current.id} />;
+    case 'usage':
+      return <UsageView query={current.query} />;
+    case 'setup':
+      return <SetupView />;
     case 'commits':
+      if (current.id) return <CommitView key={current.id} id={current.id} />;
+      return <OnDemand show={(more) => <more.View route={current} />} />;
     case 'compare':
     case 'people':
     case 'deliveries':

@@ -6,6 +6,8 @@ import { CommitsView } from './commits-view';
 import { CompareView } from './compare-view';
 import { DeliveriesView } from './deliveries-view';
 import { DetailsPanel } from './details-panel';
+export { DirectoryDialog } from './directory-dialog';
+export { ExportDialog } from './export-dialog';
 import { PeopleView } from './people-view';
 import type { Panel as PanelName } from './preferences';
 import type { Route } from './route';
@@ -14,7 +16,7 @@ import { TaskPanel } from './task-panel';
 export function View({ route }: { route: Route }) {
   switch (route.view) {
     case 'commits':
-      return <CommitsView key={route.id} id={route.id} />;
+      return <CommitsView />;
     case 'compare':
       return <CompareView id={route.id} other={route.other} />;
     case 'people':

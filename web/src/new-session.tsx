@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { post } from './api';
 import type { Session } from './api-types';
 import { Composer, type OutgoingMessage } from './composer';
+import { DirectoryButton } from './dialog-buttons';
 import { LinkToList } from './icon';
 import { saveDraft } from './preferences';
 import { providers } from './provider-store';
@@ -48,9 +49,14 @@ export function NewSession() {
         <h1>New session</h1>
         <p class="hint">
           {isDemo
-            ? 'No model is configured. The built-in demo agent answers with scripted text.'
+            ? 'The built-in demo agent answers with scripted text.'
             : 'Every message is stored on disk before the agent receives it.'}
         </p>
+        {isDemo && (
+          <p>
+            No model is set up. <a href={hrefTo.setup}>Set up a model or an agent</a>
+          </p>
+        )}
         <Composer
           key={draftVersion}
           draftName={DRAFT_NAME}
@@ -101,6 +107,7 @@ export function NewSession() {
               spellcheck={false}
             />
           </label>
+          <DirectoryButton value={directory} onChoose={setDirectory} />
           <label class="check">
             <input
               type="checkbox"

@@ -7,6 +7,9 @@ export type Route =
   | { view: 'session'; id: string; turn: string | null }
   | { view: 'compare'; id: string; other: string }
   | { view: 'commits'; id: string | null }
+  | { view: 'task'; id: string }
+  | { view: 'usage'; query: string }
+  | { view: 'setup' }
   | { view: 'people'; id: string | null }
   | { view: 'deliveries'; filter: string; session: string | null };
 
@@ -14,6 +17,9 @@ function parseHash(hash: string): Route {
   const parts = hash.replace(/^#\/?/, '').split('/').map(decode);
   const [first, id, third, fourth] = parts;
   if (first === 'new') return { view: 'new' };
+  if (first === 'task' && id) return { view: 'task', id };
+  if (first === 'usage') return { view: 'usage', query: id ?? '' };
+  if (first === 'setup') return { view: 'setup' };
   if (first === 'commits') return { view: 'commits', id: id || null };
   if (first === 'people') return { view: 'people', id: id || null };
   if (first === 'deliveries')
@@ -39,6 +45,10 @@ export const hrefTo = {
   newSession: '#/new',
   commits: '#/commits',
   commit: (id: string) => `#/commits/${id}`,
+  task: (id: string) => `#/task/${id}`,
+  /** `query` is the state of the page, as usage-data.ts formats it. */
+  usage: (query = '') => `#/usage${query ? `/${encodeURIComponent(query)}` : ''}`,
+  setup: '#/setup',
   people: '#/people',
   entity: (id: string) => `#/people/${id}`,
   deliveries: '#/deliveries',

@@ -15,6 +15,7 @@ import { humanize } from './session-display';
 import { TaskActions } from './task-actions';
 import { ClockTime } from './time';
 import { ToolCall } from './tool-call';
+import { TurnFiles } from './turn-files';
 import { formatDuration, turnUsage } from './turn-usage';
 
 const PLAN_ENTRIES_MAX = 100;
@@ -225,6 +226,7 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
   const canRetry = actions?.isIdle && actions.isLastExchange(turn);
   return (
     <footer class="turn-footer">
+      <TurnFiles turn={turn} />
       {isPinned && (
         <Chip tone="live">
           <Icon name="pin" /> pinned

@@ -5,6 +5,7 @@ import { patch, post, remove, sessionPath } from './api';
 import type { Session } from './api-types';
 import { Chip } from './chip';
 import { CompactButton } from './compaction';
+import { ExportButton } from './dialog-buttons';
 import { Icon, IconButton, LinkToList } from './icon';
 import { panel, togglePanel } from './preferences';
 import { hrefTo, navigate } from './route';
@@ -80,6 +81,7 @@ export function SessionHeader({ store, session }: Props) {
         onClick={() => togglePanel('details')}
       />
       <CompactButton key={session.id} store={store} session={session} />
+      <ExportButton session={session} />
       <IconButton
         icon="archive"
         label={session.status === 'archived' ? 'Unarchive (e)' : 'Archive (e)'}

@@ -46,6 +46,7 @@ export function Sidebar() {
       </header>
       <ul class="views" aria-label="Views">
         <ViewLink view="commits" text="Commits" />
+        <ViewLink view="usage" text="Usage" />
         <ViewLink view="people" text="People" />
         <ViewLink view="deliveries" text="Deliveries">
           {hasDeadDeliveries.value && (
@@ -54,6 +55,7 @@ export function Sidebar() {
             </span>
           )}
         </ViewLink>
+        <ViewLink view="setup" text="Setup" />
       </ul>
       <div class="sidebar-search">
         <label class="search-field">
@@ -88,7 +90,7 @@ export function Sidebar() {
 }
 
 interface ViewLinkProps {
-  view: 'commits' | 'people' | 'deliveries';
+  view: 'commits' | 'usage' | 'people' | 'deliveries' | 'setup';
   text: string;
   children?: ComponentChildren;
 }
@@ -97,7 +99,7 @@ const ViewLink = ({ view, text, children }: ViewLinkProps) => (
   <li>
     <a
       class="toggle"
-      href={hrefTo[view]}
+      href={view === 'usage' ? hrefTo.usage() : hrefTo[view]}
       aria-current={route.value.view === view ? 'page' : undefined}
     >
       {text} {children}

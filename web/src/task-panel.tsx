@@ -5,6 +5,7 @@ import type { Commit, Session, Task } from './api-types';
 import { Chip, type Tone } from './chip';
 import { CommitCard } from './commit-card';
 import { requestComposerFocus } from './composer';
+import { hrefTo } from './route';
 import { humanize, plural } from './session-display';
 import { ABANDON, CONFIRM, TaskActions } from './task-actions';
 import { RelativeTime } from './time';
@@ -38,7 +39,9 @@ export function TaskPanel({ session }: { session: Session }) {
       <ul class="commits">
         {sealed.map((task) => (
           <li key={task.id}>
-            <CommitCard commit={commits.get(task.commit ?? '') ?? null} task={task} />
+            <a class="plain" href={hrefTo.task(task.id)}>
+              <CommitCard commit={commits.get(task.commit ?? '') ?? null} task={task} />
+            </a>
           </li>
         ))}
       </ul>
@@ -92,6 +95,9 @@ function OpenTask({ task }: { task: Task }) {
         </blockquote>
       )}
       {task.progress && <pre class="progress">{task.progress}</pre>}
+      <p>
+        <a href={hrefTo.task(task.id)}>Files, commands and timeline</a>
+      </p>
       <TaskActions
         session={task.session}
         actions={[isPending ? CONFIRM : ['confirm', 'Confirm'], ABANDON]}

@@ -96,7 +96,7 @@ function Result({ result, name }: { result: NonNullable<ToolRow['result']>; name
   return <Output title={result.is_error ? 'Error' : 'Output'} text={text} name={name} />;
 }
 
-function formatSize(bytes: number | null): string {
+export function formatSize(bytes: number | null): string {
   if (bytes === null) return 'output';
   return bytes < 10_000 ? `${bytes} bytes` : `${Math.round(bytes / 1024).toLocaleString()} KiB`;
 }
@@ -117,7 +117,7 @@ function Output({ title, text, name }: { title: string; text: string; name?: str
 
 const LINE_CLASSES = { '+': 'added', '-': 'removed', ' ': '', '@': 'meta' };
 
-function Diff({ lines }: { lines: DiffLine[] }) {
+export function Diff({ lines }: { lines: DiffLine[] }) {
   return (
     <div class="output">
       <span class="output-title">Change</span>

@@ -180,7 +180,7 @@ mod tests {
     fn bill(cents: Option<u64>, tokens: u64) -> Bill {
         let tally = Tally { input: Known { sum: tokens, turns: 1 }, ..Tally::default() };
         let cost = cents.map(|cents| Dollars(cents * 10_000_000));
-        Bill { tally, cost, unpriced_turns: 0 }
+        Bill { tally, cost, ..Bill::default() }
     }
 
     fn limits(session: &str, day: &str, local: &str) -> Limits {

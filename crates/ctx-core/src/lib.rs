@@ -23,7 +23,7 @@
 //! | [`policy`] | which sender reaches which session, with which rights |
 //! | [`search`] | the query language, the words of a text, search results |
 //! | [`token`] | API tokens |
-//! | [`usage`], [`prices`], [`budget`] | sums of tokens and cost; prices of models; limits |
+//! | [`usage`], [`usage_query`], [`prices`], [`budget`] | sums of tokens and cost; what a report sums; prices of models; limits |
 //! | [`schedule`], [`hook`] | when a message of a timer is due; the message of an outside event |
 //! | [`refusal`] | why a rule rejected a command |
 
@@ -81,6 +81,7 @@ pub mod time;
 pub mod token;
 pub mod turn;
 pub mod usage;
+pub mod usage_query;
 pub mod worker;
 
 pub use refusal::Refusal;

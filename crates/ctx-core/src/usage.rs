@@ -33,12 +33,13 @@ pub enum By {
     Project,
     Session,
     Provider,
+    Tool,
 }
 
 impl By {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Day, Self::Model, Self::Project, Self::Session, Self::Provider];
+    pub const ALL: [Self; 6] =
+        [Self::Day, Self::Model, Self::Project, Self::Session, Self::Provider, Self::Tool];
 
     /// The name in the API.
     pub const fn name(self) -> &'static str {
@@ -48,6 +49,7 @@ impl By {
             Self::Project => "project",
             Self::Session => "session",
             Self::Provider => "provider",
+            Self::Tool => "tool",
         }
     }
 
@@ -288,6 +290,8 @@ pub struct Bill {
     pub cost: Option<Dollars>,
     /// Turns of a provider whose cost is unknown.
     pub unpriced_turns: u64,
+    /// Calls of tools that failed; known only where calls of tools are counted.
+    pub failed_calls: Option<u64>,
 }
 
 impl Bill {
@@ -303,7 +307,14 @@ impl Bill {
             (reported, computed) => reported.or(computed),
         };
         let priced = tally.cost.turns + computed.map_or(0, |_| unbilled.turns);
-        Self { tally, cost, unpriced_turns: tally.answered.saturating_sub(priced) }
+        let unpriced_turns = tally.answered.saturating_sub(priced);
+        Self { tally, cost, unpriced_turns, failed_calls: None }
+    }
+
+    /// Calls of tools, without tokens and cost.
+    pub fn of_tools(turns: u64, tool_calls: u64, failed_calls: u64) -> Self {
+        let tally = Tally { turns, tool_calls, ..Tally::default() };
+        Self { tally, failed_calls: Some(failed_calls), ..Self::default() }
     }
 }
 
@@ -313,6 +324,10 @@ impl AddAssign for Bill {
         self.unpriced_turns += other.unpriced_turns;
         self.cost = match (self.cost, other.cost) {
             (Some(a), Some(b)) => Some(Dollars(a.0.saturating_add(b.0))),
+            (a, b) => a.or(b),
+        };
+        self.failed_calls = match (self.failed_calls, other.failed_calls) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
             (a, b) => a.or(b),
         };
     }

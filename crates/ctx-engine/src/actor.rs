@@ -162,7 +162,7 @@ async fn run(
 async fn deliver(engine: &Engine, session: SessionId) -> Result<Delivered, Error> {
     engine.ensure_lease().await?;
     let classified = classify_next(engine, session).await?;
-    let (run_host, settings) = (engine.shared().run_host.clone(), engine.settings().clone());
+    let (run_host, settings) = (engine.shared().run_host(), engine.settings().clone());
     let rule = move |view: &SessionView, invocation: &Invocation| {
         decide::deliver(view, &classified, &run_host, &settings, invocation)
     };

@@ -363,7 +363,7 @@ impl Engine {
     /// closed as interrupted.
     pub(crate) async fn recover_run(&self, session: SessionId, run: RunId) -> Result<(), Error> {
         self.ensure_lease().await?;
-        let run_host = self.shared().run_host.clone();
+        let run_host = self.shared().run_host();
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::recover_run(view, run, &run_host, invocation)
         };
@@ -400,7 +400,7 @@ impl Engine {
                     continue;
                 };
                 let Some(run) = view.run.as_ref() else { continue };
-                if !decide::runs_again(&view, run, &self.shared().run_host.catalog) {
+                if !decide::runs_again(&view, run, &self.shared().run_host().catalog) {
                     self.terminate_run(*session, run.id, TerminationCause::ProcessLost).await?;
                 }
             }

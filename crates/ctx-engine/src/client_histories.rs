@@ -327,7 +327,7 @@ impl ClientHistories<'_> {
         let policy = if slot.is_none() { RunPolicy::NoRoom } else { RunPolicy::StartRun };
         let submit = decide::Submit { run_policy: policy, ..submit };
         let (run_host, settings, invocation) = (
-            self.engine.shared().run_host.clone(),
+            self.engine.shared().run_host(),
             self.engine.settings().clone(),
             self.engine.invocation(),
         );

@@ -277,9 +277,11 @@ async fn system(
     opened_run: &OpenedRun,
     about: &About,
 ) -> Result<Option<String>, Error> {
-    let persona =
-        session.persona.as_ref().and_then(|name| engine.shared().providers.personas.get(name));
-    let persona = persona.map(|persona| persona.system_prompt.clone());
+    let persona = session
+        .persona
+        .as_ref()
+        .and_then(|name| engine.shared().providers().personas.get(name).cloned());
+    let persona = persona.map(|persona| persona.system_prompt);
     let worker = if session.is_worker() {
         // A worker gets its task, and not its manager's persona (R187).
         let view = engine.store().view(&Target::Id(session.id), Needs::WORK).await?;

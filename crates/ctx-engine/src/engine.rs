@@ -15,9 +15,10 @@ use ulid::Ulid;
 
 use crate::classifier::{Classifier, RuleClassifier};
 use crate::clock::{Clock, StoreClock};
+use crate::configured_providers::Providers;
 use crate::outbox::Courier;
 use crate::schedules::Schedule;
-use crate::shared::{EngineTimeouts, Providers, Shared};
+use crate::shared::{EngineTimeouts, Shared};
 use crate::usage::Spending;
 
 /// Errors of the engine.
@@ -157,8 +158,16 @@ impl Engine {
     }
 
     /// The configured providers.
-    pub fn providers(&self) -> &Providers {
-        &self.shared.providers
+    pub fn providers(&self) -> Arc<Providers> {
+        self.shared.providers()
+    }
+
+    /// Replaces the providers of all clones of this engine. Open runs continue on the provider that
+    /// they started on. Processes of agents that were replaced end.
+    pub fn replace_providers(&self, providers: Providers) {
+        for (session, provider) in self.shared.replace_providers(providers) {
+            tokio::spawn(async move { provider.rest(session).await });
+        }
     }
 
     pub(crate) fn shared(&self) -> &Shared {

@@ -116,7 +116,7 @@ impl InboundMessages<'_> {
             answer,
         };
         let (run_host, settings, invocation) =
-            (engine.shared().run_host.clone(), engine.settings().clone(), engine.invocation());
+            (engine.shared().run_host(), engine.settings().clone(), engine.invocation());
         let target = Target::Inbound(Arc::new(routing::Inbound { policies, envelope, text }));
         let suspension = receive.answer.as_ref().map(|(id, _)| *id);
         let needs = Needs { suspension, ..Needs::MESSAGE };

@@ -91,7 +91,7 @@ impl Runs<'_> {
         key: Option<OnceKey>,
     ) -> Result<Option<StartedRun>, Error> {
         self.engine.ensure_lease().await?;
-        let run_host = self.engine.shared().run_host.clone();
+        let run_host = self.engine.shared().run_host();
         let keeper = self.engine.agent_keeper(&target).await?;
         let needs = Needs { suspension: Some(suspension), ..Needs::MESSAGE };
         let rule = move |view: &SessionView, invocation: &Invocation| {
@@ -108,7 +108,7 @@ impl Runs<'_> {
     pub async fn answer_prompt(self, session: &str, choice: Choice) -> Result<Option<Run>, Error> {
         self.engine.ensure_lease().await?;
         let (run_host, settings) =
-            (self.engine.shared().run_host.clone(), self.engine.settings().clone());
+            (self.engine.shared().run_host(), self.engine.settings().clone());
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::answer_session_prompt(view, choice, &run_host, &settings, invocation)
         };
@@ -143,7 +143,7 @@ impl Runs<'_> {
         let before = HeadBefore { parent: last.header.parent, turns };
         let items = decide::retry_items(messages_of(last)?, &overrides, &self.engine.invocation());
         let first = items.first().map(|item| item.message_id).ok_or(Refusal::NothingToRetry)?;
-        let run_host = self.engine.shared().run_host.clone();
+        let run_host = self.engine.shared().run_host();
         let rule = move |view: &SessionView, invocation: &Invocation| {
             let decision = decide::retry(view, head, before, &items, &run_host, invocation)?;
             let (mut batch, opened_run) = decision.into_parts();

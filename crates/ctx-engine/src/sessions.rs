@@ -126,7 +126,7 @@ impl Sessions<'_> {
     ///
     /// Fails if the session does not exist, or a provider or persona is unknown.
     pub async fn update(self, session: &str, patch: Patch) -> Result<Info, Error> {
-        let catalog = self.engine.shared().run_host.catalog.clone();
+        let catalog = self.engine.shared().run_host().catalog;
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::update_session(view, &patch, &catalog, invocation)
         };
@@ -177,7 +177,7 @@ impl Sessions<'_> {
         self.engine.shared().recheck(info.session.id);
         let (id, shared) = (info.session.id, self.engine.shared());
         let (processes, all) =
-            (shared.providers_of(id), shared.providers.all.values().cloned().collect::<Vec<_>>());
+            (shared.providers_of(id), shared.providers().all.values().cloned().collect::<Vec<_>>());
         tokio::spawn(async move {
             for provider in processes {
                 provider.release(id).await;

@@ -1,11 +1,11 @@
 //! State that the clones of one engine share: providers, actors and the feed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use ctx_core::decide::{OpenedRun, ProviderCapabilities, ProviderCatalog, RunHost};
+use ctx_core::decide::{OpenedRun, RunHost};
 use ctx_core::id::{NodeId, SessionId};
 use ctx_core::policy::Policies;
 use ctx_core::refusal::Refusal;
@@ -15,77 +15,13 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
+use crate::configured_providers::{Configured, Providers};
 use crate::feed::Feed;
 use crate::history_cache::HistoryCache;
 use crate::lease::Lease;
 use crate::nodes::Nodes;
 use crate::provider::{End, Provider};
 use crate::run_slots::{RunSlot, RunSlots};
-
-/// A named system prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[allow(missing_docs, reason = "the other fields are named after what they hold")]
-pub struct Persona {
-    pub system_prompt: String,
-}
-
-/// The provider of summaries, if it is not the one of the session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the other fields are named after what they hold")]
-pub struct Summariser {
-    pub provider: String,
-    /// The model; the provider's default if none.
-    pub model: Option<String>,
-}
-
-/// The configured providers and personas.
-#[derive(Clone, Default)]
-pub struct Providers {
-    /// The name of the provider of sessions that prefer none.
-    pub default: String,
-    /// All providers by name.
-    pub all: BTreeMap<String, Arc<dyn Provider>>,
-    /// All personas by name.
-    pub personas: BTreeMap<String, Persona>,
-    /// The name of this machine, under which agents' own sessions are stored.
-    pub host: String,
-    /// The provider of summaries; the session's own if none.
-    pub summariser: Option<Summariser>,
-}
-
-impl Providers {
-    /// A single provider, which is the default.
-    pub fn only(name: &str, provider: Arc<dyn Provider>) -> Self {
-        Self {
-            default: name.to_owned(),
-            all: BTreeMap::from([(name.to_owned(), provider)]),
-            personas: BTreeMap::new(),
-            host: String::new(),
-            summariser: None,
-        }
-    }
-
-    /// The capabilities that rules depend on.
-    pub fn catalog(&self) -> ProviderCatalog {
-        let capabilities = |provider: &Arc<dyn Provider>| {
-            let about = provider.about();
-            ProviderCapabilities {
-                can_steer: about.can.steer,
-                supports_tools: about.can.tools,
-                repeatable: about.repeatable,
-            }
-        };
-        ProviderCatalog {
-            default: self.default.clone(),
-            providers: self
-                .all
-                .iter()
-                .map(|(name, provider)| (name.clone(), capabilities(provider)))
-                .collect(),
-            personas: self.personas.keys().cloned().collect(),
-        }
-    }
-}
 
 /// Timeouts and limits of an engine. Tests use shorter ones.
 #[derive(Debug, Clone, Copy)]
@@ -224,9 +160,9 @@ pub(crate) struct Shared {
     pub(crate) lease: Lease,
     pub(crate) slots: Arc<RunSlots>,
     pub(crate) nodes: Nodes,
-    pub(crate) providers: Providers,
+    /// Replaced as a whole when the configuration changes.
+    configured: RwLock<Configured>,
     pub(crate) host: String,
-    pub(crate) run_host: RunHost,
     pub(crate) timeouts: EngineTimeouts,
     pub(crate) feed: Feed,
     /// Cancels every run and every loop of this process.
@@ -249,15 +185,13 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(providers: Providers, timeouts: EngineTimeouts) -> Self {
         let node = NodeId(Ulid::new());
-        let run_host = RunHost { node, catalog: providers.catalog() };
         Self {
             node,
             lease: Lease::default(),
             slots: RunSlots::new(timeouts.runs_max),
             nodes: Nodes::default(),
             host: providers.host.clone(),
-            providers,
-            run_host,
+            configured: RwLock::new(Configured::new(providers, node)),
             timeouts,
             feed: Feed::new(),
             shutdown: CancellationToken::new(),
@@ -304,8 +238,43 @@ impl Shared {
         self.watches_store.store(true, Ordering::Relaxed);
     }
 
+    fn configured(&self) -> RwLockReadGuard<'_, Configured> {
+        // No code that can panic runs under this lock.
+        self.configured.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn providers(&self) -> Arc<Providers> {
+        self.configured().providers.clone()
+    }
+
+    pub(crate) fn run_host(&self) -> RunHost {
+        self.configured().run_host.clone()
+    }
+
+    /// Replaces the providers. Returns the replaced ones that may keep resources, with the session
+    /// that they keep them for. Open runs continue on the provider that they started on.
+    pub(crate) fn replace_providers(
+        &self,
+        providers: Providers,
+    ) -> Vec<(SessionId, Arc<dyn Provider>)> {
+        let configured = Configured::new(providers, self.node);
+        let new = configured.providers.clone();
+        let old = {
+            let mut current = self.configured.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *current, configured)
+        };
+        let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        let replaced = |(session, name): &(SessionId, String)| {
+            let before = old.providers.all.get(name)?;
+            let is_kept = new.all.get(name).is_some_and(|now| Arc::ptr_eq(before, now));
+            (!is_kept).then(|| (*session, before.clone()))
+        };
+        // The process of an open run ends with its provider, after the run.
+        processes.keys().filter(|(id, _)| !self.is_awake(*id)).filter_map(replaced).collect()
+    }
+
     pub(crate) fn provider(&self, name: &str) -> Option<Arc<dyn Provider>> {
-        self.providers.all.get(name).cloned()
+        self.configured().providers.all.get(name).cloned()
     }
 
     pub(crate) fn known(
@@ -313,7 +282,11 @@ impl Shared {
         provider: Option<&str>,
         persona: Option<&str>,
     ) -> Result<(), Refusal> {
-        ctx_core::decide::check_provider_and_persona(&self.run_host.catalog, provider, persona)
+        ctx_core::decide::check_provider_and_persona(
+            &self.configured().run_host.catalog,
+            provider,
+            persona,
+        )
     }
 
     /// Wakes a session's actor, with a run to carry out if there is one. Returns the actor if the

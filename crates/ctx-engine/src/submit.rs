@@ -330,7 +330,7 @@ impl Engine {
         let slot = slot.flatten();
         let (submit, blobs) = self.submission(message, policy);
         let (run_host, settings, invocation) =
-            (self.shared().run_host.clone(), self.settings().clone(), self.invocation());
+            (self.shared().run_host(), self.settings().clone(), self.invocation());
         let write = Write { target, needs: Needs::MESSAGE, objects: blobs, now: invocation.now };
         let rule = move |view: Option<&SessionView>| {
             decide::submit(view, &to, &submit, &run_host, &settings, &invocation)

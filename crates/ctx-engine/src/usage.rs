@@ -1,11 +1,13 @@
 //! Usage: reports of tokens and cost, and the check of a request against the budget.
 
+use std::cmp::Reverse;
+
 use ctx_core::budget::{Budget, Used};
 use ctx_core::id::SessionId;
 use ctx_core::prices::Prices;
-use ctx_core::time::Timestamp;
 use ctx_core::turn;
-use ctx_core::usage::{Bill, By, Tally, day_number};
+use ctx_core::usage::{Bill, By, Dollars, Tally, day_number};
+use ctx_core::usage_query::{Sort, UsageQuery};
 use ctx_store::{UsageKey, UsageRow};
 
 use crate::engine::{Engine, Error};
@@ -31,11 +33,21 @@ impl Spending {
     }
 }
 
-/// What was used, by a key.
+/// A row of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
+pub struct UsageReportRow {
+    pub key: UsageKey,
+    /// The second key, if the query has one.
+    pub second: Option<UsageKey>,
+    pub bill: Bill,
+}
+
+/// What was used, by the keys of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageReport {
-    /// Days in their order; everything else with the highest cost first.
-    pub rows: Vec<(UsageKey, Bill)>,
+    /// Days in their order; everything else in the order of the query.
+    pub rows: Vec<UsageReportRow>,
     /// The sum of all rows.
     pub total: Bill,
 }
@@ -54,32 +66,35 @@ impl Engine {
 }
 
 impl UsageReports<'_> {
-    /// What all turns since a time used, by a key. The time is rounded down to the start of its
-    /// day in UTC. A cost that was reported comes before the price of a model.
+    /// What turns used, by the keys of a query. A cost that was reported comes before the price of
+    /// a model.
     ///
     /// Fails if the store fails.
-    pub async fn report(self, by: By, since: Option<Timestamp>) -> Result<UsageReport, Error> {
-        let since = since.map_or(i64::MIN, day_number);
-        let found = self.engine.store().usage(by, since).await?;
+    pub async fn report(self, query: &UsageQuery) -> Result<UsageReport, Error> {
+        let found = self.engine.store().usage(query.clone()).await?;
         let spending = self.engine.spending();
-        let mut bills: Vec<(UsageKey, Bill)> = found
+        let mut parts: Vec<UsageReportRow> = found
             .into_iter()
-            .map(|row| (row.key, spending.bill(row.tally, row.model.as_deref())))
+            .map(|row| {
+                let bill = spending.bill(row.tally, row.model.as_deref());
+                let bill = Bill { failed_calls: row.failed_calls, ..bill };
+                UsageReportRow { key: row.key, second: row.second, bill }
+            })
             .collect();
-        bills.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let mut rows: Vec<(UsageKey, Bill)> = Vec::new();
+        parts.sort_by(|a, b| (&a.key, &a.second).cmp(&(&b.key, &b.second)));
+        let mut rows: Vec<UsageReportRow> = Vec::new();
         let mut total = Bill::default();
-        for (key, bill) in bills {
-            total += bill;
+        for part in parts {
+            total += part.bill;
             match rows.last_mut() {
-                Some((last, sum)) if *last == key => *sum += bill,
-                _ => rows.push((key, bill)),
+                Some(last) if last.key == part.key && last.second == part.second => {
+                    last.bill += part.bill;
+                }
+                _ => rows.push(part),
             }
         }
-        if by != By::Day {
-            rows.sort_by_key(|(_, bill)| {
-                std::cmp::Reverse((bill.cost, bill.tally.tokens(), bill.tally.turns))
-            });
+        if query.by != By::Day {
+            rows.sort_by_key(|row| Reverse(rank(query.sort, &row.bill)));
         }
         Ok(UsageReport { rows, total })
     }
@@ -88,7 +103,20 @@ impl UsageReports<'_> {
     ///
     /// Fails if the store fails.
     pub async fn today(self) -> Result<Bill, Error> {
-        Ok(self.report(By::Day, Some(self.engine.now())).await?.total)
+        let today = UsageQuery::by(By::Day).since(self.engine.now());
+        Ok(self.report(&today).await?.total)
+    }
+}
+
+/// What rows are sorted by.
+fn rank(sort: Sort, bill: &Bill) -> (Option<Dollars>, u64, u64) {
+    let tally = &bill.tally;
+    match sort {
+        Sort::Cost => (bill.cost, tally.tokens(), tally.turns),
+        Sort::Tokens => (None, tally.tokens(), tally.turns),
+        Sort::Duration => (None, tally.duration_ms, tally.turns),
+        Sort::Turns => (None, tally.turns, tally.tokens()),
+        Sort::ToolCalls => (None, tally.tool_calls, tally.turns),
     }
 }
 

@@ -248,7 +248,7 @@ impl Engine {
         reports: Vec<WorkerReport>,
     ) -> Result<(), Error> {
         self.ensure_lease().await?;
-        let (run_host, settings) = (self.shared().run_host.clone(), self.settings().clone());
+        let (run_host, settings) = (self.shared().run_host(), self.settings().clone());
         let message = MessageId(self.new_id());
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::collect_reports(view, &reports, message, &run_host, &settings, invocation)

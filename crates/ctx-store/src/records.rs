@@ -176,9 +176,13 @@ pub struct FeedEvent {
 #[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct UsageRow {
     pub key: UsageKey,
+    /// The second key, if the query has one.
+    pub second: Option<UsageKey>,
     pub provider_id: Option<String>,
     pub model: Option<String>,
     pub tally: Tally,
+    /// Calls of tools that failed, if the query counts them.
+    pub failed_calls: Option<u64>,
 }
 
 /// What a sum is about.
@@ -198,6 +202,7 @@ pub enum UsageKey {
     },
     /// Turns of deleted sessions that other sessions share.
     DeletedSession,
+    Tool(String),
 }
 
 /// A move of a session's head.

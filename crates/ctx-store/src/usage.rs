@@ -1,7 +1,7 @@
 //! [`Store`]: sums of tokens, cost, messages and time.
 
 use ctx_core::id::SessionId;
-use ctx_core::usage::By;
+use ctx_core::usage_query::UsageQuery;
 
 use crate::relational::{session_rows, usage_rows};
 use crate::{Error, Store, UsageRow};
@@ -16,10 +16,10 @@ pub struct UsageOfScopes {
 }
 
 impl Store {
-    /// The sums of all turns since a day, by a key and by provider and model. Forks share turns; a
-    /// turn counts once, for the session that made it.
-    pub async fn usage(&self, by: By, since_day: i64) -> Result<Vec<UsageRow>, Error> {
-        self.read(move |db| usage_rows::list(db, by, since_day)).await
+    /// The sums of a query, by its keys and by provider and model. Forks share turns; a turn counts
+    /// once, for the session that made it.
+    pub async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
+        self.read(move |db| usage_rows::list(db, &query)).await
     }
 
     /// The sums of a day and of a session, by provider and model.

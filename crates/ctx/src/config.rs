@@ -87,7 +87,7 @@ struct Defaults {
     on_new_task: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ProviderConfig {
     pub(crate) kind: String,
@@ -249,7 +249,12 @@ impl Config {
                 });
             }
         };
-        let mut config: Config = toml::from_str(&text).map_err(|e| {
+        Self::parse(&text, path)
+    }
+
+    /// Parses the text of a file, and reads the environment.
+    pub(crate) fn parse(text: &str, path: PathBuf) -> Result<Self, Problem> {
+        let mut config: Config = toml::from_str(text).map_err(|e| {
             let line = e
                 .span()
                 .map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
@@ -338,6 +343,20 @@ impl Config {
                 format!("store.password_env: the environment variable {name} is not set"),
             )),
         }
+    }
+
+    /// The settings that the page shows, by their names in the file.
+    pub(crate) fn shown_settings(&self) -> Result<BTreeMap<&'static str, String>, Problem> {
+        let settings = self.settings()?;
+        let on_new_task = if settings.on_new_task == OnNewTask::Auto { "auto" } else { "ask" };
+        Ok(BTreeMap::from([
+            ("defaults.provider", self.defaults.provider.clone().unwrap_or_default()),
+            ("defaults.on_new_task", on_new_task.to_owned()),
+            ("clocks.process_idle", self.process_idle()?.to_string()),
+            ("clocks.task_ask", settings.stale.ask_after.to_string()),
+            ("clocks.task_seal", settings.stale.seal_after.to_string()),
+            ("clocks.session_archive", self.session_archive()?.to_string()),
+        ]))
     }
 
     pub(crate) fn default_provider(&self) -> Option<&str> {

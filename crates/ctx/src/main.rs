@@ -12,10 +12,13 @@
 //! | `mcp/` | the MCP server, on standard input and over HTTP |
 //! | `json/` | JSON documents that both return |
 //! | `config` | `ctx.toml` and its environment variables |
+//! | `config_file` | changes of `ctx.toml` that the page asks for |
 //! | `data_dir` | which store a command works on |
 //! | `policy_file` | `policies.yaml`: reading it, and reading it again when it changes |
 //! | `provider_setup` | the providers, from the configuration or from discovery |
 //! | `remote/` | exchange of sessions with other machines |
+//! | `provider_test` | one question to a provider, with timings |
+//! | `task_record` | what the steps of a task recorded |
 //! | `spending` | `[prices]` and `[budget]` of the configuration |
 //! | `channel_setup` | deliveries to the configured channels |
 //! | `discovery/` | search for providers if none is configured |
@@ -31,6 +34,7 @@ mod channel_setup;
 mod chat;
 mod cli;
 mod config;
+mod config_file;
 mod data_dir;
 mod discovery;
 mod export;
@@ -44,8 +48,10 @@ mod message_sources;
 mod policy_file;
 mod problem;
 mod provider_setup;
+mod provider_test;
 mod remote;
 mod spending;
+mod task_record;
 
 use std::process::ExitCode;
 

@@ -88,6 +88,22 @@ pub(crate) fn assemble_for(
     Ok(Assembled { providers, origins, default_reason })
 }
 
+/// Builds one provider that the configuration does not have, to test it.
+pub(crate) fn build_one(
+    name: &str,
+    provider: &ProviderConfig,
+    config: &Config,
+    data: &Path,
+) -> Result<Arc<dyn Provider>, Problem> {
+    let environment = AgentEnvironment {
+        data,
+        client: None,
+        store: config.store.url.as_deref(),
+        permission_hold: config.permission_hold()?,
+    };
+    build(name, provider, &environment)
+}
+
 /// Chooses the default provider: `defaults.provider`, else the first configured one that is
 /// available, else the first discovered one that is available, else the demo agent.
 fn choose_default(

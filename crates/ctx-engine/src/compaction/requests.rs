@@ -89,7 +89,7 @@ impl Contexts<'_> {
             provider_id: session
                 .provider_id
                 .clone()
-                .unwrap_or_else(|| self.engine.shared().providers.default.clone()),
+                .unwrap_or_else(|| self.engine.shared().providers().default.clone()),
             model: session.model.clone(),
             can_steer: false,
             cancel: None,
@@ -212,8 +212,8 @@ impl Contexts<'_> {
 
 impl Engine {
     fn about(&self, session: &Session, provider: Option<&str>) -> About {
-        let name =
-            provider.or(session.provider_id.as_deref()).unwrap_or(&self.shared().providers.default);
+        let default = self.shared().providers().default.clone();
+        let name = provider.or(session.provider_id.as_deref()).unwrap_or(&default);
         self.shared().provider(name).map(|provider| provider.about()).unwrap_or_default()
     }
 

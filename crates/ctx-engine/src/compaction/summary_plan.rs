@@ -19,10 +19,10 @@ use ulid::Ulid;
 
 use super::request_size::window as window_of;
 use super::token_count::{self, Counter, MESSAGE_TOKENS, corrected, uncorrected};
+use crate::configured_providers::Summariser;
 use crate::context::{Assembled, RESULTS_MAX_BYTES, Turn, show_results};
 use crate::engine::{Engine, Error};
 use crate::provider::{Provider, Request};
-use crate::shared::Summariser;
 
 /// Most calls of a model for one summary. If more were needed, the oldest parts are left out.
 const CALLS_MAX: usize = 6;
@@ -171,7 +171,7 @@ fn summariser(
     model: Option<&String>,
 ) -> Option<(Arc<dyn Provider>, String, Option<String>)> {
     let shared = engine.shared();
-    let (name, model) = match &shared.providers.summariser {
+    let (name, model) = match &shared.providers().summariser {
         Some(Summariser { provider, model }) => (provider.clone(), model.clone()),
         None => (provider_id.to_owned(), model.cloned()),
     };

@@ -82,8 +82,8 @@ pub(super) async fn call(
         Err(why) => return Ok(ToolAnswer::error(why)),
     };
     let (to, model) = (text(params, "to"), text(params, "model").map(str::to_owned));
-    let catalog = &engine.shared().run_host.catalog;
-    let agent = match decide::worker_agent(&manager, to, model, catalog) {
+    let catalog = engine.shared().run_host().catalog;
+    let agent = match decide::worker_agent(&manager, to, model, &catalog) {
         Ok(agent) => agent,
         Err(refusal) => return Ok(ToolAnswer::error(format!("invalid parameter `to`: {refusal}"))),
     };

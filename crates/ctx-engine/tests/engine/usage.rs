@@ -8,6 +8,7 @@ use ctx_core::prices::{Price, Prices};
 use ctx_core::session::Activity;
 use ctx_core::turn::{Status, Usage};
 use ctx_core::usage::{By, Dollars};
+use ctx_core::usage_query::UsageQuery;
 use ctx_engine::{Order, Spending, UsageKey};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Script};
@@ -72,7 +73,7 @@ async fn all_calls_of_a_turn_count_and_the_last_one_gives_the_size_of_the_reques
     let usage = turns[0].header.usage.clone().expect("usage");
     assert_eq!((usage.input_tokens, usage.output_tokens), (Some(230), Some(12)));
     assert_eq!((usage.scope.as_str(), usage.last_call_input()), ("turn", Some(130)));
-    let report = bench.engine.usage().report(By::Day, None).await.expect("a report");
+    let report = bench.engine.usage().report(&UsageQuery::by(By::Day)).await.expect("a report");
     assert_eq!(report.total.tally.input.value(), Some(230));
     assert_eq!((report.total.tally.turns, report.total.tally.tool_calls), (1, 1));
     bench.verify().await;
@@ -91,7 +92,13 @@ async fn a_report_has_the_reported_cost_or_the_price_or_says_that_it_is_unknown(
         bench.say("one", "x").await;
     }
     let cost = async |bench: &Harness| {
-        let total = bench.engine.usage().report(By::Session, None).await.expect("a report").total;
+        let total = bench
+            .engine
+            .usage()
+            .report(&UsageQuery::by(By::Session))
+            .await
+            .expect("a report")
+            .total;
         (total.cost, total.unpriced_turns)
     };
     let quarter = Dollars(250_000_000);
@@ -106,8 +113,8 @@ async fn a_report_has_the_reported_cost_or_the_price_or_says_that_it_is_unknown(
         bench.engine = bench.engine.clone().with_spending(spending);
         assert_eq!(cost(&bench).await, (Some(Dollars(quarter.0 + 1_500_000_000)), 1));
     }
-    let report = bench.engine.usage().report(By::Session, None).await.expect("a report");
-    assert!(matches!(&report.rows[0].0, UsageKey::Session { label, .. } if label == "one"));
+    let report = bench.engine.usage().report(&UsageQuery::by(By::Session)).await.expect("a report");
+    assert!(matches!(&report.rows[0].key, UsageKey::Session { label, .. } if label == "one"));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@
 //! | `compaction_rows` | compactions, pins, and the turns that a request is made of |
 //! | `event_rows` | the feed |
 //! | `exchange_rows` | what another store asks before an exchange of sessions |
-//! | `usage_rows` | sums of tokens, cost, messages and time |
+//! | `usage_rows`, `tool_rows` | sums of tokens, cost, messages and time; calls of tools |
 //! | `identity_rows` | entities, identities and aliases; the session of a message from a channel |
 //! | `outbox_rows` | deliveries to channels |
 //! | `history_rows` | keys of the histories that clients send |
@@ -51,6 +51,7 @@ mod search_scope;
 pub(crate) mod session_rows;
 pub(crate) mod task_rows;
 pub(crate) mod token_rows;
+pub(crate) mod tool_rows;
 pub(crate) mod turn_path;
 pub(crate) mod turn_rows;
 pub(crate) mod usage_rows;

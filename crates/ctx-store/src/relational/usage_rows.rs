@@ -1,4 +1,5 @@
-//! Rows of `usage_totals`: what turns used, by day, session, provider and model.
+//! Rows of `usage_totals`: what turns used, by day, session, provider and model. Calls of tools are
+//! counted with them (`tool_rows`).
 //!
 //! The rows are sums of `turns`. They are written in the transaction that inserts or deletes a
 //! turn, so that a report reads a few rows instead of every turn.
@@ -7,11 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ctx_core::turn::Header;
 use ctx_core::usage::{By, TALLY_VALUES, Tally, day_name, day_number};
+use ctx_core::usage_query::UsageQuery;
 
 use crate::driver::{Arg, Db, Row, Tx, args};
 use crate::{Error, UsageKey, UsageRow};
 
 use super::from_json;
+use super::tool_rows::{self, ToolSums};
 
 /// Longest name of a provider or model in a key, in characters.
 const NAME_MAX_CHARS: usize = 200;
@@ -39,7 +42,7 @@ pub(crate) fn count(tx: &mut dyn Tx, session: i64, header: &str, turn: Turn) -> 
             &key.args(),
         )?;
     }
-    Ok(())
+    tool_rows::count(tx, session, &header, turn)
 }
 
 /// The key of a row. An absent provider or model is empty.
@@ -72,7 +75,7 @@ impl Key {
 }
 
 /// A name as part of a key: an index holds no text of any length, and PostgreSQL no NUL.
-fn key_text(name: Option<&str>) -> String {
+pub(super) fn key_text(name: Option<&str>) -> String {
     name.unwrap_or_default().chars().filter(|c| *c != '\0').take(NAME_MAX_CHARS).collect()
 }
 
@@ -141,47 +144,65 @@ macro_rules! select_sums {
     };
 }
 
-/// Number of columns of the key that a statement selects before the sums.
-const KEY_COLUMNS: usize = 3;
+/// Number of columns of the keys that a statement selects before the sums.
+const KEY_COLUMNS: usize = 5;
 
-/// The sums since a day, by a key and by provider and model.
-pub(crate) fn list(db: &dyn Db, by: By, since: i64) -> Result<Vec<UsageRow>, Error> {
-    let sql = match by {
-        By::Day => select_sums!(
-            "u.day, NULL, NULL, ",
-            "WHERE u.day >= ?1 GROUP BY u.day, u.provider_id, u.model"
-        ),
-        By::Model | By::Provider => {
-            select_sums!("NULL, NULL, NULL, ", "WHERE u.day >= ?1 GROUP BY u.provider_id, u.model")
-        }
-        By::Project => select_sums!(
-            "s.project, NULL, NULL, ",
-            "LEFT JOIN sessions s ON s.row = u.session WHERE u.day >= ?1
-             GROUP BY s.project, u.provider_id, u.model"
-        ),
-        By::Session => select_sums!(
-            "s.id, s.label, s.title, ",
-            "LEFT JOIN sessions s ON s.row = u.session WHERE u.day >= ?1
-             GROUP BY s.id, s.label, s.title, u.provider_id, u.model"
-        ),
-    };
-    db.rows(sql, args![since], |row| {
+/// The sums of a query, by its keys and by provider and model.
+pub(crate) fn list(db: &dyn Db, query: &UsageQuery) -> Result<Vec<UsageRow>, Error> {
+    if query.counts_tools() {
+        return tool_rows::list(db, query);
+    }
+    let sql = select_sums!(
+        "CASE WHEN CAST(?1 AS BIGINT) = 1 THEN u.day END,
+         CASE WHEN CAST(?2 AS BIGINT) = 1 THEN s.project END,
+         CASE WHEN CAST(?3 AS BIGINT) = 1 THEN s.id END,
+         CASE WHEN CAST(?3 AS BIGINT) = 1 THEN s.label END,
+         CASE WHEN CAST(?3 AS BIGINT) = 1 THEN s.title END, ",
+        "LEFT JOIN sessions s ON s.row = u.session
+         WHERE u.day >= ?4 AND u.day <= ?5
+           AND (CAST(?6 AS TEXT) IS NULL OR u.provider_id = ?6)
+           AND (CAST(?7 AS TEXT) IS NULL OR u.model = ?7)
+           AND (CAST(?8 AS TEXT) IS NULL OR s.project = ?8)
+         GROUP BY 1, 2, 3, 4, 5, 6, 7"
+    );
+    let flag = |by: By| i64::from(query.has_key(by));
+    let args = args![
+        flag(By::Day),
+        flag(By::Project),
+        flag(By::Session),
+        query.since.unwrap_or(i64::MIN),
+        query.until.unwrap_or(i64::MAX),
+        query.provider.as_ref(),
+        query.model.as_ref(),
+        query.project.as_ref(),
+    ];
+    db.rows(sql, args, |row| {
         let (provider_id, model, tally) = sums(row, KEY_COLUMNS)?;
-        let key = match by {
-            By::Day => UsageKey::Day(row.get(0)?),
-            By::Model => UsageKey::Model(model.clone()),
-            By::Provider => UsageKey::Provider(provider_id.clone()),
-            By::Project => UsageKey::Project(row.get(0)?),
-            By::Session => match row.get::<Option<String>>(0)? {
-                Some(id) => UsageKey::Session {
-                    id: super::from_id("a session's id", &id)?,
-                    label: row.get(1)?,
-                    title: row.get(2)?,
-                },
-                None => UsageKey::DeletedSession,
-            },
+        let key = |by: By| -> Result<UsageKey, Error> {
+            Ok(match by {
+                By::Day => UsageKey::Day(row.get(0)?),
+                By::Model => UsageKey::Model(model.clone()),
+                By::Provider => UsageKey::Provider(provider_id.clone()),
+                By::Project => UsageKey::Project(row.get(1)?),
+                By::Session => session_key(row, 2)?,
+                // A query with this key counts tools.
+                By::Tool => UsageKey::Tool(String::new()),
+            })
         };
-        Ok(UsageRow { key, provider_id, model, tally })
+        let (first, second) = (key(query.by)?, query.second.map(key).transpose()?);
+        Ok(UsageRow { key: first, second, provider_id, model, tally, failed_calls: None })
+    })
+}
+
+/// The session in three columns: id, label and title. They are null if it was deleted.
+pub(super) fn session_key(row: Row<'_>, at: usize) -> Result<UsageKey, Error> {
+    Ok(match row.get::<Option<String>>(at)? {
+        Some(id) => UsageKey::Session {
+            id: super::from_id("a session's id", &id)?,
+            label: row.get(at + 1)?,
+            title: row.get(at + 2)?,
+        },
+        None => UsageKey::DeletedSession,
     })
 }
 
@@ -193,7 +214,8 @@ pub(crate) fn of_scopes(
 ) -> Result<(Vec<UsageRow>, Vec<UsageRow>), Error> {
     let read = |row: Row<'_>| {
         let (provider_id, model, tally) = sums(row, 0)?;
-        Ok(UsageRow { key: UsageKey::Provider(provider_id.clone()), provider_id, model, tally })
+        let key = UsageKey::Provider(provider_id.clone());
+        Ok(UsageRow { key, second: None, provider_id, model, tally, failed_calls: None })
     };
     let by_day = select_sums!("", "WHERE u.day = ?1 GROUP BY u.provider_id, u.model");
     let by_session = select_sums!("", "WHERE u.session = ?1 GROUP BY u.provider_id, u.model");
@@ -202,39 +224,46 @@ pub(crate) fn of_scopes(
 
 /// The days whose rows are not the sums of their turns.
 pub(crate) fn wrong_days(db: &dyn Db) -> Result<Vec<String>, Error> {
-    let (counted, stored) = (counted(db)?, stored(db)?);
+    let ((counted, tools), stored) = (counted(db)?, stored(db)?);
     let differs = |key: &&Key| counted.get(*key) != stored.get(*key);
-    let days: BTreeSet<i64> =
+    let mut days: BTreeSet<i64> =
         counted.keys().chain(stored.keys()).filter(differs).map(|key| key.day).collect();
+    let stored = tool_rows::stored(db)?;
+    let keys = tools.keys().chain(stored.keys());
+    days.extend(keys.filter(|key| tools.get(key) != stored.get(key)).map(|key| key.day));
     Ok(days.into_iter().map(day_name).collect())
 }
 
 /// Writes all rows again, from the turns.
 pub(crate) fn rebuild(tx: &mut dyn Tx) -> Result<(), Error> {
-    let counted = counted(tx)?;
+    let (counted, tools) = counted(tx)?;
     tx.execute("DELETE FROM usage_totals", args![])?;
     for (key, values) in counted {
         add(tx, &key, values)?;
     }
-    Ok(())
+    tool_rows::rebuild(tx, &tools)
 }
 
-/// The sums of all turns.
-fn counted(db: &dyn Db) -> Result<BTreeMap<Key, [i64; TALLY_VALUES]>, Error> {
-    let mut sums: BTreeMap<Key, Tally> = BTreeMap::new();
+type Sums = BTreeMap<Key, [i64; TALLY_VALUES]>;
+
+/// The sums of all turns, and those of their calls of tools.
+fn counted(db: &dyn Db) -> Result<(Sums, ToolSums), Error> {
+    let (mut sums, mut tools) = (BTreeMap::<Key, Tally>::new(), ToolSums::new());
     db.query("SELECT session, header FROM turns", args![], &mut |row| {
         let header: Header = from_json("the header of a turn", row.get(1)?)?;
         *sums.entry(Key::of(row.get(0)?, &header)).or_default() += Tally::of(&header);
+        tool_rows::add_turn(&mut tools, row.get(0)?, &header);
         Ok(())
     })?;
     let int = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    Ok(sums.into_iter().map(|(key, sum)| (key, sum.values().map(int))).collect())
+    let sums = sums.into_iter().map(|(key, sum)| (key, sum.values().map(int))).collect();
+    Ok((sums, tools))
 }
 
 /// The rows as they are stored.
-fn stored(db: &dyn Db) -> Result<BTreeMap<Key, [i64; TALLY_VALUES]>, Error> {
+fn stored(db: &dyn Db) -> Result<Sums, Error> {
     let sql = select_sums!(
-        "u.day, u.session, NULL, ",
+        "u.day, u.session, NULL, NULL, NULL, ",
         "GROUP BY u.day, u.session, u.provider_id, u.model"
     );
     let rows = db.rows(sql, args![], |row| {

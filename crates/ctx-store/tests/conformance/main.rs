@@ -263,6 +263,7 @@ macro_rules! conformance {
                 usage {
                     usage_is_the_sum_of_all_turns_by_every_key
                     names_and_numbers_of_any_size_are_counted
+                    calls_of_tools_are_counted_and_forgotten
                     a_turn_counts_once_and_is_forgotten_with_its_session
                 }
                 import {

@@ -19,6 +19,7 @@ use ctx_core::session::{New, Origin, Parent};
 use ctx_core::suspension::Kind;
 use ctx_core::time::Span;
 use ctx_core::token::{Scope, Token, digest};
+use ctx_core::usage_query::UsageQuery;
 use ctx_store::{CommitQuery, Once, OnceKey, SessionQuery, Target, UlidKind};
 use serde_json::json;
 use ulid::Ulid;
@@ -248,7 +249,8 @@ async fn reads_of_the_rest(store: &StoreHandle) {
     let chat = SessionWriter::of(store, "chat");
     let head = chat.head().await;
     let fork = SessionWriter::of(store, "fork").head().await;
-    assert!(!store.usage(ctx_core::usage::By::Session, i64::MIN).await.expect("usage").is_empty());
+    let query = UsageQuery::by(ctx_core::usage::By::Session);
+    assert!(!store.usage(query).await.expect("usage").is_empty());
     let keys = ["key".to_owned()];
     assert_eq!(store.histories("token", &keys, 9).await.expect("histories").len(), 1);
     assert!(!store.newest_tasks(9).await.expect("tasks").is_empty());

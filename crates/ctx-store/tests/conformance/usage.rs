@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use ctx_core::decide;
 use ctx_core::id::TurnId;
+use ctx_core::message::{Message, Part, Role, ToolStatus};
 use ctx_core::turn::{About, Ready, Usage};
 use ctx_core::usage::{By, Tally};
+use ctx_core::usage_query::UsageQuery;
 use ctx_store::{UsageKey, UsageRow};
 
 use crate::Backend;
@@ -52,8 +54,8 @@ pub(crate) async fn usage_is_the_sum_of_all_turns_by_every_key(backend: &impl Ba
     use_tokens(&b, "small", Some(3000), DAY_MS + 5).await;
     use_tokens(&b, "small", None, DAY_MS + 30).await;
     let mut inputs: BTreeMap<&str, Vec<(String, u64)>> = BTreeMap::new();
-    for by in By::ALL {
-        let rows = store.usage(by, i64::MIN).await.expect("usage");
+    for by in By::ALL.into_iter().filter(|by| *by != By::Tool) {
+        let rows = store.usage(UsageQuery::by(by)).await.expect("usage");
         let all = total(&rows);
         assert_eq!((all.turns, all.answered, all.messages, all.duration_ms), (4, 4, 4, 28));
         assert_eq!((all.input.value(), all.input.turns), (Some(3210), 3), "{by:?}");
@@ -66,7 +68,7 @@ pub(crate) async fn usage_is_the_sum_of_all_turns_by_every_key(backend: &impl Ba
                 UsageKey::Model(key) | UsageKey::Provider(key) | UsageKey::Project(key) => {
                     key.clone().expect("a key")
                 }
-                UsageKey::DeletedSession => panic!("no session was deleted"),
+                other => panic!("no such key: {other:?}"),
             };
             *sums.entry(key).or_default() += row.tally.input.sum;
         }
@@ -83,15 +85,16 @@ pub(crate) async fn usage_is_the_sum_of_all_turns_by_every_key(backend: &impl Ba
     assert_eq!(inputs["project"], pairs(&[(&project, 3210)]));
 
     let days: Vec<i64> = store
-        .usage(By::Day, i64::MIN)
+        .usage(UsageQuery::by(By::Day))
         .await
         .expect("usage")
         .iter()
         .map(|row| if let UsageKey::Day(day) = row.key { day } else { panic!("a day") })
         .collect();
     let last = *days.iter().max().expect("a day");
-    assert_eq!(total(&store.usage(By::Model, last).await.expect("usage")).input.sum, 3000);
-    assert_eq!(store.usage(By::Model, last + 1).await.expect("usage"), []);
+    let since = |day| UsageQuery { since: Some(day), ..UsageQuery::by(By::Model) };
+    assert_eq!(total(&store.usage(since(last)).await.expect("usage")).input.sum, 3000);
+    assert_eq!(store.usage(since(last + 1)).await.expect("usage"), []);
     let scopes = store.usage_of_scopes(a.id().await, last).await.expect("usage");
     assert_eq!((total(&scopes.day).input.sum, total(&scopes.session).input.sum), (3000, 210));
     assert_eq!(verify(&store).await.findings, []);
@@ -107,7 +110,7 @@ pub(crate) async fn names_and_numbers_of_any_size_are_counted(backend: &impl Bac
             use_tokens(&writer, model, Some(u64::MAX >> 1), 1 + n as i64).await;
         }
     }
-    let all = total(&store.usage(By::Model, i64::MIN).await.expect("usage"));
+    let all = total(&store.usage(UsageQuery::by(By::Model)).await.expect("usage"));
     assert_eq!((all.turns, all.input.turns, all.output.value()), (9, 9, Some(9)));
     assert_eq!(verify(&store).await.findings, []);
 }
@@ -121,18 +124,57 @@ pub(crate) async fn a_turn_counts_once_and_is_forgotten_with_its_session(backend
     let fork = SessionWriter::create_as(&store, fork_at(second, 2, "fork", 4)).await;
     use_tokens(&fork, "m", Some(300), 5).await;
     use_tokens(&main, "m", Some(4000), 6).await;
-    let sum = async || total(&store.usage(By::Session, i64::MIN).await.expect("usage")).input.sum;
+    let sum =
+        async || total(&store.usage(UsageQuery::by(By::Session)).await.expect("usage")).input.sum;
     assert_eq!(sum().await, 4321, "shared turns and those of other branches count once");
     assert_eq!(verify(&store).await.findings, []);
 
     main.delete(7).await.expect("deleted");
     store.purge_all(at(1000)).await;
-    let rows = store.usage(By::Session, i64::MIN).await.expect("usage");
+    let rows = store.usage(UsageQuery::by(By::Session)).await.expect("usage");
     assert_eq!(total(&rows).input.sum, 321, "the fork keeps the turns that it shares");
     let shared = rows.iter().find(|row| row.key == UsageKey::DeletedSession).expect("a row");
     assert_eq!(shared.tally.input.sum, 21);
     fork.delete(8).await.expect("deleted");
     store.purge_all(at(1000)).await;
-    assert_eq!(store.usage(By::Session, i64::MIN).await.expect("usage"), []);
+    assert_eq!(store.usage(UsageQuery::by(By::Session)).await.expect("usage"), []);
+    assert_eq!(verify(&store).await.findings, []);
+}
+
+pub(crate) async fn calls_of_tools_are_counted_and_forgotten(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let call = |id: &str, name: &str, status: ToolStatus| Part::ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        params: serde_json::Value::Null,
+        status,
+    };
+    let content = vec![
+        call("1", "bash", ToolStatus::Completed),
+        call("2", "bash", ToolStatus::Failed),
+        call("3", "a\0b", ToolStatus::Completed),
+    ];
+    let called = Message { role: Role::Assistant, source: None, content, ..message("", 1) };
+    let (ready, body) = Ready::new(About::at(at(1)), vec![called]);
+    let added = writer
+        .decide(1, vec![body], move |view, _| decide::append_turn(view, view.session.head, &ready))
+        .await;
+    added.expect("appended");
+    let rows = store.usage(UsageQuery::by(By::Tool)).await.expect("usage");
+    let mut found: Vec<_> = rows
+        .iter()
+        .map(|row| (row.key.clone(), row.tally.turns, row.tally.tool_calls, row.failed_calls))
+        .collect();
+    found.sort();
+    let tool = |name: &str| UsageKey::Tool(name.to_owned());
+    assert_eq!(found, [(tool("ab"), 1, 1, Some(0)), (tool("bash"), 1, 2, Some(1))]);
+    let of_tool = UsageQuery { tool: Some("bash".to_owned()), ..UsageQuery::by(By::Session) };
+    let sessions = store.usage(of_tool).await.expect("usage");
+    assert_eq!((sessions.len(), sessions[0].tally.tool_calls), (1, 2));
+    assert_eq!(verify(&store).await.findings, []);
+    writer.delete(2).await.expect("deleted");
+    store.purge_all(at(1000)).await;
+    assert_eq!(store.usage(UsageQuery::by(By::Tool)).await.expect("usage"), []);
     assert_eq!(verify(&store).await.findings, []);
 }

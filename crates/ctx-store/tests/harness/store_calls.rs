@@ -27,7 +27,7 @@ use ctx_core::session::Session;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
-use ctx_core::usage::By;
+use ctx_core::usage_query::UsageQuery;
 use ctx_store::{
     CommitQuery, Context, CopyReport, Due, Error, Executed, FeedEvent, FeedQuery, Found,
     FoundHistory, GcReport, HeadMove, Health, Hidden, NarrativeNote, Notice, Once, OnceKey,
@@ -709,8 +709,8 @@ impl StoreHandle {
         call!(self.see_schedule(name, now))
     }
 
-    pub(crate) async fn usage(&self, by: By, since_day: i64) -> Result<Vec<UsageRow>, Error> {
-        call!(self.usage(by, since_day))
+    pub(crate) async fn usage(&self, query: UsageQuery) -> Result<Vec<UsageRow>, Error> {
+        call!(self.usage(query))
     }
 
     pub(crate) async fn usage_of_scopes(

@@ -43,7 +43,8 @@ pub(crate) fn remove_rows(store_dir: &StoreDir, name: &str) {
     let sql = format!(
         "CREATE TEMP TABLE gone AS SELECT row FROM sessions WHERE label = '{name}';
          DELETE FROM turns WHERE session IN gone; DELETE FROM session_history WHERE session IN gone;
-         DELETE FROM usage_totals WHERE session IN gone; DELETE FROM events WHERE session IN gone;
+         DELETE FROM usage_totals WHERE session IN gone;
+         DELETE FROM tool_totals WHERE session IN gone; DELETE FROM events WHERE session IN gone;
          DELETE FROM sessions WHERE row IN gone;"
     );
     store_dir.sql().execute_batch(&sql).expect("removed");

@@ -143,8 +143,8 @@ impl Requests {
         if !self.editor().initialize(params.clone()) {
             return Err(RpcError::new(INVALID_REQUEST, "the connection is already initialized"));
         }
-        let providers = &self.sessions.engine.providers().all;
-        let has_agent = providers.values().any(|provider| provider.about().kind == "acp");
+        let providers = self.sessions.engine.providers();
+        let has_agent = providers.all.values().any(|provider| provider.about().kind == "acp");
         Ok(json!({
             "protocolVersion": PROTOCOL_VERSION,
             "agentCapabilities": {

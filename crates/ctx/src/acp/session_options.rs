@@ -185,7 +185,8 @@ fn model_option(about: &About, session: &Session) -> Option<Value> {
 
 /// `None` if no persona is configured.
 fn persona_option(engine: &Engine, session: &Session) -> Option<Value> {
-    let personas = &engine.providers().personas;
+    let providers = engine.providers();
+    let personas = &providers.personas;
     if personas.is_empty() {
         return None;
     }

@@ -9,6 +9,7 @@ use ctx_engine::core::session::Origin;
 use ctx_engine::core::time::Timestamp;
 use ctx_engine::core::turn::{About, Usage};
 use ctx_engine::core::usage::By;
+use ctx_engine::core::usage_query::UsageQuery;
 use ctx_engine::{NewTurn, Order};
 use serde_json::{Value, json};
 use ulid::Ulid;
@@ -83,9 +84,12 @@ pub(super) async fn report(cell: &CellArgs, born: Instant) -> Result<Value, Prob
     let mut total = None;
     for by in By::ALL {
         let began = Instant::now();
-        let report = engine.usage().report(by, None).await?;
+        let report = engine.usage().report(&UsageQuery::by(by)).await?;
         times.insert(by.name().to_owned(), json!(began.elapsed().as_secs_f64() * 1e3));
-        total = Some(report.total);
+        // A report of tools has no tokens.
+        if by != By::Tool {
+            total = Some(report.total);
+        }
     }
     let total = total.unwrap_or_default();
     let (mut turns, mut input, mut output, mut cached) = (0, 0, 0, 0);

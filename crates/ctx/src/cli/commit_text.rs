@@ -10,9 +10,9 @@ use crate::problem::Problem;
 
 use super::log::{type_style, type_word};
 use super::output::{BOLD, DIM, GREEN, ID, RED, YELLOW, plural, visible_line, visible_text};
-use super::task_record::{CommandRecord, FileRecord, NoteRecord, TaskRecord};
 use super::times::{Times, duration};
 use super::{Context, file_diff};
+use crate::task_record::{CommandRecord, FileRecord, NoteRecord, TaskRecord};
 
 const LINE_MAX_CHARS: usize = 500;
 

@@ -7,7 +7,7 @@ use similar::{ChangeTag, TextDiff};
 use crate::problem::Problem;
 
 use super::output::{BOLD, CYAN, DIM, GREEN, plural, visible_text};
-use super::task_record::FileRecord;
+use crate::task_record::FileRecord;
 
 /// Unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;

@@ -50,7 +50,6 @@ mod status;
 mod store;
 mod sync;
 mod table;
-mod task_record;
 mod times;
 mod token;
 mod usage;

@@ -12,8 +12,8 @@ use super::Context;
 use super::commit_text::{command_lines, file_line};
 use super::log::{type_style, type_word};
 use super::output::{BOLD, DIM, ID, state_line, visible_line, visible_text};
-use super::task_record::{NoteRecord, TaskRecord};
 use super::times::Times;
+use crate::task_record::{NoteRecord, TaskRecord};
 
 const NOTES_MAX: usize = 10_000;
 

@@ -15,6 +15,7 @@ use tracing_subscriber::EnvFilter;
 use crate::agent_hooks::spool::Spool;
 use crate::channel_setup;
 use crate::config::{Config, Server};
+use crate::http::setup::ConfigSource;
 use crate::http::{self, ServeOptions};
 use crate::policy_file::PolicyFile;
 use crate::problem::Problem;
@@ -69,7 +70,7 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
     let (interrupt, terminate) =
         (signal_stream(SignalKind::interrupt())?, signal_stream(SignalKind::terminate())?);
     let engine = engine_for_serving(context)?.with_schedules(config.schedules());
-    config.check_source_sessions(&hooks, engine.providers())?;
+    config.check_source_sessions(&hooks, &engine.providers())?;
     policies.apply(&engine);
     print_address(context, &config, &engine, address)?;
     let (draining, shutdown) = (CancellationToken::new(), CancellationToken::new());
@@ -79,7 +80,13 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
     tokio::spawn(take_in_hook_records(context.spool(), engine.clone(), shutdown.clone()));
     let roots = roots(&config.server);
     let (hosts, mcp) = (config.server.hosts, config.mcp.http);
-    let options = ServeOptions { listen: address, roots, hosts, hooks, mcp, draining };
+    let source = ConfigSource {
+        data: context.data.clone(),
+        named: context.config.clone(),
+        store: context.store.clone(),
+    };
+    let options =
+        ServeOptions { listen: address, roots, hosts, hooks, mcp, config: source, draining };
     let served = http::serve(engine.clone(), listener, options, shutdown).await;
     tracing::info!("shutting down");
     engine.background().shutdown().await;

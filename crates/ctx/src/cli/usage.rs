@@ -3,7 +3,9 @@
 use clap::Subcommand;
 use ctx_engine::core::prices::TABLE_DATE;
 use ctx_engine::core::text_limits::one_line;
+use ctx_engine::core::time::Timestamp;
 use ctx_engine::core::usage::{Bill, By, parse_since};
+use ctx_engine::core::usage_query::{Sort, UsageQuery};
 use ctx_engine::{UsageKey, UsageReport};
 use serde_json::json;
 
@@ -16,18 +18,40 @@ use super::output::{BOLD, DIM};
 /// Longest key in a table, in characters.
 const KEY_MAX_CHARS: usize = 40;
 const UNKNOWN: &str = "unknown";
+const HEADS: [&str; 8] =
+    ["turns", "messages", "tools", "fresh", "cached", "output", "cost", "time"];
+const TOOL_HEADS: [&str; 4] = ["turns", "calls", "failed", "rate"];
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// Sum by day (UTC), model, project, session or provider
-    #[arg(long, default_value = "day", value_parser = By::ALL.map(By::name))]
+    /// Sum by day (UTC), model, project, session, provider or tool, or by two of them such as
+    /// day,model
+    #[arg(long, default_value = "day", value_name = "KEY[,KEY]")]
     by: String,
     /// Begin at a day such as 2026-11-17, or a duration before now such as 7d; whole days count
     #[arg(long, value_name = "D")]
     since: Option<String>,
+    /// End with this day, in the same form
+    #[arg(long, value_name = "D")]
+    until: Option<String>,
+    /// Count only turns of this provider
+    #[arg(long)]
+    provider: Option<String>,
+    /// Count only turns of this model
+    #[arg(long)]
+    model: Option<String>,
+    /// Count only sessions of this project
+    #[arg(long)]
+    project: Option<String>,
+    /// Count only the calls of this tool
+    #[arg(long)]
+    tool: Option<String>,
+    /// Sort rows that are not days by this value, largest first
+    #[arg(long, default_value = "cost", value_parser = Sort::ALL.map(Sort::name))]
+    sort: String,
 }
 
 #[derive(Subcommand)]
@@ -45,16 +69,40 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 
 async fn report(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let by = By::named(&args.by).unwrap_or_default();
-    let since = match args.since.as_deref() {
-        None => None,
-        Some(text) => Some(parse_since(text, engine.now()).ok_or_else(|| {
-            let why = format!("invalid value `{text}` for --since: it is no day and no duration");
-            Problem::wrong_use("bad_since", why).hint("use a day such as 2026-11-17, or 7d")
-        })?),
+    let query = query(args, engine.now())?;
+    let report = engine.usage().report(&query).await?;
+    context.out.print(|| json!(UsageDocument::new(&query, &report)), || lines(&query, &report))
+}
+
+fn query(args: &Args, now: Timestamp) -> Result<UsageQuery, Problem> {
+    let time = |name: &str, text: &str| {
+        parse_since(text, now).ok_or_else(|| {
+            let why = format!("invalid value `{text}` for --{name}: it is no day and no duration");
+            let code = if name == "since" { "bad_since" } else { "bad_until" };
+            Problem::wrong_use(code, why).hint("use a day such as 2026-11-17, or 7d")
+        })
     };
-    let report = engine.usage().report(by, since).await?;
-    context.out.print(|| json!(UsageDocument::new(by, &report)), || lines(by, &report))
+    let wrong = |why: String| {
+        Problem::wrong_use("bad_usage_query", format!("invalid report: {why}"))
+            .hint("see the keys and filters with `ctx usage --help`")
+    };
+    let mut query = UsageQuery::default().with_keys(&args.by).map_err(wrong)?;
+    if let Some(text) = args.since.as_deref() {
+        query = query.since(time("since", text)?);
+    }
+    if let Some(text) = args.until.as_deref() {
+        query = query.until(time("until", text)?);
+    }
+    let query = UsageQuery {
+        provider: args.provider.clone(),
+        model: args.model.clone(),
+        project: args.project.clone(),
+        tool: args.tool.clone(),
+        sort: Sort::named(&args.sort).unwrap_or_default(),
+        ..query
+    };
+    query.check().map_err(wrong)?;
+    Ok(query)
 }
 
 /// One line about today. A store that does not exist has no usage.
@@ -79,16 +127,24 @@ async fn statusline(context: &Context) -> Result<(), Problem> {
     )
 }
 
-fn lines(by: By, report: &UsageReport) -> String {
+fn lines(query: &UsageQuery, report: &UsageReport) -> String {
     if report.rows.is_empty() {
         return "No usage. Send a message with `ctx run`.".to_owned();
     }
-    let heads =
-        [by.name(), "turns", "messages", "tools", "fresh", "cached", "output", "cost", "time"];
-    let mut cells = vec![heads.map(str::to_owned).to_vec()];
-    let shown = report.rows.iter().take(ROWS_MAX);
-    cells.extend(shown.map(|(key, bill)| line(&key_text(key), bill)));
-    cells.push(line("total", &report.total));
+    let tools = query.counts_tools();
+    let mut heads = vec![query.by.name()];
+    heads.extend(query.second.map(By::name));
+    heads.extend(if tools { &TOOL_HEADS[..] } else { &HEADS[..] });
+    let values = |bill: &Bill| if tools { tool_line(bill) } else { line(bill) };
+    let mut cells = vec![heads.into_iter().map(str::to_owned).collect()];
+    for row in report.rows.iter().take(ROWS_MAX) {
+        let keys = [Some(&row.key), row.second.as_ref()].into_iter().flatten().map(key_text);
+        cells.push(keys.chain(values(&row.bill)).collect());
+    }
+    let mut total = vec!["total".to_owned()];
+    total.extend(query.second.map(|_| String::new()));
+    total.extend(values(&report.total));
+    cells.push(total);
     let mut lines = aligned(&cells);
     if let Some(head) = lines.first_mut() {
         *head = format!("{DIM}{head}{DIM:#}");
@@ -120,6 +176,7 @@ fn key_text(key: &UsageKey) -> String {
         UsageKey::Project(key) => key.clone().unwrap_or_else(|| "(deleted)".to_owned()),
         UsageKey::Session { label, title, .. } => title.clone().unwrap_or_else(|| label.clone()),
         UsageKey::DeletedSession => "(deleted)".to_owned(),
+        UsageKey::Tool(name) => name.clone(),
     };
     // Names come from other programs: control characters must not reach the terminal.
     let visible: String = text.chars().flat_map(visible).collect();
@@ -132,11 +189,22 @@ fn visible(c: char) -> impl Iterator<Item = char> {
     escaped.into_iter().flatten().chain(plain)
 }
 
-fn line(key: &str, bill: &Bill) -> Vec<String> {
+/// Calls and failures, in the order of `TOOL_HEADS`.
+fn tool_line(bill: &Bill) -> Vec<String> {
+    let failed = bill.failed_calls.unwrap_or(0);
+    vec![
+        bill.tally.turns.to_string(),
+        bill.tally.tool_calls.to_string(),
+        failed.to_string(),
+        format!("{}%", failed.saturating_mul(100) / bill.tally.tool_calls.max(1)),
+    ]
+}
+
+/// The values of a sum, in the order of `HEADS`.
+fn line(bill: &Bill) -> Vec<String> {
     let tally = &bill.tally;
     let tokens = |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), amount);
     vec![
-        key.to_owned(),
         tally.turns.to_string(),
         tally.messages.to_string(),
         tally.tool_calls.to_string(),

@@ -36,7 +36,12 @@ pub(crate) struct Found {
 /// Returns the discovered providers in order of preference. It starts no program and contacts only
 /// this machine.
 pub(crate) fn discover(config: &Config) -> Vec<Found> {
-    if !config.providers.is_empty() || !config.discovery.enabled {
+    if config.providers.is_empty() { search(config) } else { Vec::new() }
+}
+
+/// Returns what discovery finds, also if the configuration has providers.
+pub(crate) fn search(config: &Config) -> Vec<Found> {
+    if !config.discovery.enabled {
         return Vec::new();
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
@@ -46,6 +51,17 @@ pub(crate) fn discover(config: &Config) -> Vec<Found> {
     ));
     found.extend(model_servers::discover(&config.discovery.servers()));
     found
+}
+
+/// The models of the server at an address; `None` if it is not on this machine or does not respond.
+pub(crate) fn models_at(base_url: &str) -> Option<Vec<String>> {
+    let rest = base_url.trim().strip_prefix("http://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "80"));
+    if !matches!(host, "127.0.0.1" | "localhost") {
+        return None;
+    }
+    model_servers::model_names(port.parse().ok()?)
 }
 
 fn discover_keys(variable: impl Fn(&str) -> Option<String>) -> Vec<Found> {

@@ -16,6 +16,8 @@ use super::Found;
 
 const TIMEOUT: Duration = Duration::from_millis(200);
 const RESPONSE_MAX_BYTES: u64 = 256 * 1024;
+/// Most models of a server that are listed.
+const MODELS_MAX: usize = 500;
 /// Context window in tokens if the server does not report it: a common default of such servers.
 const CONTEXT_WINDOW: u64 = 8192;
 
@@ -28,14 +30,22 @@ pub(super) fn discover(ports: &BTreeMap<String, u16>) -> Vec<Found> {
     })
 }
 
+/// The names of the models of a server; `None` if none responds.
+pub(super) fn model_names(port: u16) -> Option<Vec<String>> {
+    let list = list_models(port)?;
+    let names = list["data"].as_array()?.iter().filter_map(model_name);
+    Some(names.take(MODELS_MAX).collect())
+}
+
+/// Embedding models cannot answer messages.
+fn model_name(model: &Value) -> Option<String> {
+    model["id"].as_str().filter(|id| !id.is_empty() && !id.contains("embed")).map(str::to_owned)
+}
+
 fn query(name: &str, port: u16) -> Option<Found> {
     let list = list_models(port)?;
     let models = list["data"].as_array()?;
-    // Embedding models cannot answer messages.
-    let id = |model: &Value| {
-        model["id"].as_str().filter(|id| !id.is_empty() && !id.contains("embed")).map(str::to_owned)
-    };
-    let (model, entry) = models.iter().find_map(|model| Some((id(model)?, model)))?;
+    let (model, entry) = models.iter().find_map(|model| Some((model_name(model)?, model)))?;
     let config = ProviderConfig {
         kind: "openai".to_owned(),
         base_url: Some(format!("http://127.0.0.1:{port}/v1")),

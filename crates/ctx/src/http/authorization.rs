@@ -15,6 +15,7 @@ use super::hooks::HOOK_ROUTE;
 use super::mcp::MCP_ROUTE;
 use super::openai::is_openai;
 use super::problem_details::Error;
+use super::setup::SETUP_ROUTES;
 use super::{ServeOptions, Shared, sync};
 
 /// Path prefixes that need a token. The web page and the health probes do not.
@@ -26,6 +27,8 @@ const CONVERSATION_ROUTE: &str = "/v1/conversations/{id}";
 /// Prefixes of routes on which every change needs the scope `admin`: it decides who a sender is and
 /// which session receives the messages. The token of an adapter must not do that.
 const IDENTITY_ROUTES: [&str; 2] = ["/api/entities", "/api/aliases"];
+/// Shows the names of directories on this machine to clients that may use them.
+const DIRECTORIES_ROUTE: &str = "/api/directories";
 /// Longer tokens are rejected without hashing them.
 const TOKEN_MAX_BYTES: usize = 256;
 /// Interval at which an event stream checks that its token was not revoked.
@@ -159,6 +162,9 @@ pub(super) fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Error> {
 
 fn needed_scope(method: &Method, route: &str) -> Scope {
     match *method {
+        // It shows and changes commands that are started on this machine.
+        _ if route.starts_with(SETUP_ROUTES) => Scope::Admin,
+        _ if route == DIRECTORIES_ROUTE => Scope::Write,
         Method::GET | Method::HEAD | Method::OPTIONS => Scope::Read,
         // Each tool has its own scope.
         _ if route == MCP_ROUTE => Scope::Read,
@@ -216,6 +222,9 @@ mod tests {
             (Method::POST, "/api/entities/{id}/identities", Scope::Admin),
             (Method::POST, "/api/entities/merge", Scope::Admin),
             (Method::DELETE, "/api/aliases/{alias}", Scope::Admin),
+            (Method::GET, SETUP_ROUTES, Scope::Admin),
+            (Method::PUT, "/api/setup/providers/{name}", Scope::Admin),
+            (Method::GET, DIRECTORIES_ROUTE, Scope::Write),
         ];
         for (method, route, scope) in table {
             assert_eq!(needed_scope(&method, route), scope, "{method} {route}");

@@ -245,6 +245,7 @@ mod tests {
             hosts: vec!["ctx.example".to_owned()],
             hooks: BTreeMap::new(),
             mcp: None,
+            config: super::super::setup::ConfigSource::default(),
             draining: CancellationToken::new(),
         };
         let table = [

@@ -16,11 +16,12 @@
 //! | `sessions`, `messages`, `turns`, `pins`, `inbox`, `runs` | conversations |
 //! | `answers` | answers to prompts and suspensions |
 //! | `compact` | manual compaction |
-//! | `tasks`, `commits`, `search` | work and its record |
+//! | `tasks`, `steps`, `commits`, `search` | work and its record |
 //! | `usage` | tokens and cost |
 //! | `blobs`, `bundles` | stored bytes, export and import |
 //! | `sync` | exchange of sessions with other machines |
 //! | `providers` | agents and models |
+//! | `setup`, `directories` | changes of `ctx.toml`; directories to choose from |
 //! | `inbound`, `entities`, `aliases` | messages from channels, who sends them, labels |
 //! | `outbox` | deliveries to channels |
 //! | `hooks`, `schedules` | outside events and timers as sources of messages |
@@ -39,6 +40,7 @@ mod commits;
 mod compact;
 mod connections;
 mod cursor;
+mod directories;
 mod durable_stream;
 mod entities;
 mod events;
@@ -62,6 +64,8 @@ mod runs;
 mod schedules;
 mod search;
 mod sessions;
+pub(crate) mod setup;
+mod steps;
 mod stream_position;
 mod sync;
 mod tasks;
@@ -112,6 +116,7 @@ pub(crate) struct ServeOptions {
     pub(crate) hooks: BTreeMap<String, Hook>,
     /// Whether MCP is served; by default on loopback.
     pub(crate) mcp: Option<bool>,
+    pub(crate) config: setup::ConfigSource,
     /// Cancelled when no more requests are accepted.
     pub(crate) draining: CancellationToken,
 }
@@ -131,6 +136,7 @@ pub(crate) struct State {
     metrics: metrics::Metrics,
     openapi_document: String,
     mcp: Option<mcp::Endpoint>,
+    setup: setup::Setup,
     options: ServeOptions,
 }
 
@@ -185,6 +191,7 @@ fn new_state(
         metrics: metrics::Metrics::new(),
         openapi_document,
         mcp,
+        setup: setup::Setup::new(options.config.clone()),
         options,
     }))
 }
@@ -255,6 +262,9 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(tasks::confirm))
         .routes(routes!(tasks::abandon))
         .routes(routes!(tasks::reopen))
+        .routes(routes!(steps::read))
+        .routes(routes!(steps::list))
+        .routes(routes!(steps::files))
         .routes(routes!(answers::answer))
         .routes(routes!(answers::resume))
         .routes(routes!(commits::list))
@@ -267,6 +277,12 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(outbox::read))
         .routes(routes!(outbox::retry))
         .routes(routes!(providers::list))
+        .routes(routes!(setup::read))
+        .routes(routes!(setup::put, setup::remove))
+        .routes(routes!(setup::settings))
+        .routes(routes!(setup::models))
+        .routes(routes!(setup::test))
+        .routes(routes!(directories::list))
         .routes(routes!(inbound::receive))
         .routes(routes!(entities::create, entities::list))
         .routes(routes!(entities::merge))
@@ -288,7 +304,7 @@ fn openapi_document(engine: &Engine, options: &ServeOptions) -> Result<String, P
     let document = document.map_err(|e| {
         Problem::failed("internal", format!("failed to generate the OpenAPI document: {e}"))
     })?;
-    Ok(openapi::complete(document, engine.providers(), options.needs_tokens()).to_string())
+    Ok(openapi::complete(document, &engine.providers(), options.needs_tokens()).to_string())
 }
 
 fn router(state: Shared) -> Router {

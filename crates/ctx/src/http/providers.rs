@@ -14,5 +14,5 @@ use super::problem_details::HttpResult;
     responses((status = 200, body = Providers))
 )]
 pub(super) async fn list(State(state): State<Shared>) -> HttpResult<Json<Providers>> {
-    Ok(Json(Providers::from(state.engine.providers())))
+    Ok(Json(Providers::from(&*state.engine.providers())))
 }

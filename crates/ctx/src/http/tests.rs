@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::{ServeOptions, new_state, router};
+use super::{ServeOptions, new_state, router, setup};
 
 struct Echo;
 
@@ -77,6 +77,7 @@ impl TestServer {
             hosts: Vec::new(),
             hooks: BTreeMap::new(),
             mcp: None,
+            config: setup::ConfigSource::default(),
             draining: CancellationToken::new(),
         };
         let state = new_state(engine.clone(), options, CancellationToken::new()).expect("a state");

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use ctx_engine::core::usage::{By, parse_since};
+use ctx_engine::core::usage_query::{Sort, UsageQuery};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -14,20 +15,35 @@ use super::problem_details::{Error, HttpResult, ProblemDetails};
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct UsageQuery {
-    /// What to sum by; default: day
+pub(super) struct ReportQuery {
+    /// What to sum by: day, model, project, session, provider or tool, or two of them such as
+    /// `day,model`; default: day
     by: Option<String>,
     /// A day in UTC such as `2026-11-17`, or a duration before now such as `7d`; whole days count
     since: Option<String>,
+    /// The last day, in the same form; whole days count
+    until: Option<String>,
+    /// Only turns of this provider
+    provider: Option<String>,
+    /// Only turns of this model
+    model: Option<String>,
+    /// Only sessions of this project
+    project: Option<String>,
+    /// Only turns that called this tool; calls of the tool are counted instead of tokens and cost
+    tool: Option<String>,
+    /// The order of rows that are not days: cost, tokens, duration, turns or tool_calls, largest
+    /// first; default: cost
+    sort: Option<String>,
 }
 
 /// Read what turns used
 ///
 /// A turn counts once, also if several sessions share it. A cost that an agent or a provider
-/// reported comes before the price of a model. A value that is unknown is null.
+/// reported comes before the price of a model. A value that is unknown is null. By tool, a turn
+/// counts once for each tool that it called.
 #[utoipa::path(
     get, path = "/api/usage", tag = "usage",
-    params(UsageQuery),
+    params(ReportQuery),
     responses(
         (status = 200, body = UsageDocument),
         (status = 422, body = ProblemDetails, content_type = "application/problem+json"),
@@ -35,22 +51,44 @@ pub(super) struct UsageQuery {
 )]
 pub(super) async fn read(
     State(state): State<Shared>,
-    Query(query): Query<UsageQuery>,
+    Query(query): Query<ReportQuery>,
 ) -> HttpResult<Json<UsageDocument>> {
-    let by = match query.by.as_deref() {
-        None => By::default(),
-        Some(name) => By::named(name).ok_or_else(|| {
-            let names = By::ALL.map(By::name).join(", ");
-            Error::invalid("invalid_query", format!("`by` must be one of {names}"))
+    let query = parsed(query, &state)?;
+    let report = state.engine.usage().report(&query).await?;
+    Ok(Json(UsageDocument::new(&query, &report)))
+}
+
+fn parsed(given: ReportQuery, state: &Shared) -> HttpResult<UsageQuery> {
+    let invalid = |why: String| Error::invalid("invalid_query", why);
+    let time = |name: &str, text: Option<&str>| {
+        let parse = |text: &str| {
+            parse_since(text, state.engine.now()).ok_or_else(|| {
+                let form = "must be a day such as 2026-11-17, or a duration such as 7d";
+                invalid(format!("`{name}` {form}"))
+            })
+        };
+        text.map(parse).transpose()
+    };
+    let sort = match given.sort.as_deref() {
+        None => Sort::default(),
+        Some(name) => Sort::named(name).ok_or_else(|| {
+            invalid(format!("`sort` must be one of {}", Sort::ALL.map(Sort::name).join(", ")))
         })?,
     };
-    let since = match query.since.as_deref() {
-        None => None,
-        Some(text) => Some(parse_since(text, state.engine.now()).ok_or_else(|| {
-            let why = "`since` must be a day such as 2026-11-17, or a duration such as 7d";
-            Error::invalid("invalid_query", why)
-        })?),
+    let mut query = UsageQuery::default().with_keys(given.by.as_deref().unwrap_or(By::Day.name()));
+    for (name, text) in [("since", given.since.as_deref()), ("until", given.until.as_deref())] {
+        let Some(at) = time(name, text)? else { continue };
+        query = query.map(|query| if name == "since" { query.since(at) } else { query.until(at) });
+    }
+    let query = query.map_err(invalid)?;
+    let query = UsageQuery {
+        provider: given.provider,
+        model: given.model,
+        project: given.project,
+        tool: given.tool,
+        sort,
+        ..query
     };
-    let report = state.engine.usage().report(by, since).await?;
-    Ok(Json(UsageDocument::new(by, &report)))
+    query.check().map_err(invalid)?;
+    Ok(query)
 }

@@ -68,7 +68,7 @@ pub(crate) fn task(task: &CoreTask) -> Value {
 }
 
 /// The stored state has `asked_at` in Unix seconds; the document has it as RFC 3339.
-pub(super) fn state(state: &State) -> Value {
+pub(crate) fn state(state: &State) -> Value {
     let mut value = json!(state);
     if let State::AwaitingUser { asked_at, .. } = state {
         value["asked_at"] = time(Timestamp(asked_at.saturating_mul(1000)));

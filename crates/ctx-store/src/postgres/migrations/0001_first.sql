@@ -95,6 +95,13 @@ CREATE TABLE usage_totals (
     PRIMARY KEY (day, session, provider_id, model)) WITH (fillfactor = 70);
 CREATE INDEX usage_by_session ON usage_totals(session);
 
+-- Calls of tools by day in UTC, session and tool, written with each turn. `turns` counts the turns that called the tool.
+CREATE TABLE tool_totals (
+    day BIGINT NOT NULL, session BIGINT NOT NULL, tool TEXT COLLATE "C" NOT NULL,
+    turns BIGINT NOT NULL, calls BIGINT NOT NULL, failed BIGINT NOT NULL,
+    PRIMARY KEY (day, session, tool)) WITH (fillfactor = 70);
+CREATE INDEX tools_by_session ON tool_totals(session);
+
 CREATE TABLE session_history (id BIGINT PRIMARY KEY, session BIGINT NOT NULL, prev BIGINT, turn BIGINT, changed_at BIGINT NOT NULL);
 
 CREATE TABLE compactions (

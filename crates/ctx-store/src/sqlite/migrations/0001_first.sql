@@ -84,6 +84,13 @@ CREATE TABLE usage_totals (
     PRIMARY KEY (day, session, provider_id, model)) WITHOUT ROWID;
 CREATE INDEX usage_by_session ON usage_totals(session);
 
+-- Calls of tools by day in UTC, session and tool, written with each turn. `turns` counts the turns that called the tool.
+CREATE TABLE tool_totals (
+    day INTEGER NOT NULL, session INTEGER NOT NULL, tool TEXT NOT NULL,
+    turns INTEGER NOT NULL, calls INTEGER NOT NULL, failed INTEGER NOT NULL,
+    PRIMARY KEY (day, session, tool)) WITHOUT ROWID;
+CREATE INDEX tools_by_session ON tool_totals(session);
+
 -- Deleted turns, for the search index: it is filled by other transactions.
 CREATE TABLE forgotten (id INTEGER PRIMARY KEY AUTOINCREMENT, turn INTEGER NOT NULL);
 CREATE TRIGGER forget_turn AFTER DELETE ON turns BEGIN INSERT INTO forgotten(turn) VALUES (OLD.id); END;

@@ -133,7 +133,7 @@ impl AnswerWatch {
                 .map(|message| message.id)
                 .collect();
         }
-        Ok(answer(&located, self.message, self.state.engine.providers()))
+        Ok(answer(&located, self.message, &self.state.engine.providers()))
     }
 
     fn event(&mut self, event: &Event) {

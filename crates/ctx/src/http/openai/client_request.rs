@@ -88,7 +88,7 @@ impl ClientBody {
         let model = body["model"]
             .as_str()
             .ok_or_else(|| ApiError::invalid("model", "you must provide a model, such as `ctx`"))?;
-        let choice = model_names::choice(model, state.engine.providers())?;
+        let choice = model_names::choice(model, &state.engine.providers())?;
         let session = session_name(&body)?;
         let Conversation { turns, instructions, blobs } = conversation;
         let instructions = (!instructions.is_empty()).then(|| instructions.join("\n\n"));

@@ -57,7 +57,7 @@ fn document(state: &Shared, name: &str, owner: &str) -> Value {
 }
 
 pub(super) async fn list(State(state): State<Shared>) -> Json<Value> {
-    let names = names(state.engine.providers());
+    let names = names(&state.engine.providers());
     let data: Vec<Value> =
         names.iter().map(|(name, owner)| document(&state, name, owner)).collect();
     Json(json!({"object": "list", "data": data}))
@@ -67,7 +67,7 @@ pub(super) async fn read(
     State(state): State<Shared>,
     Path(name): Path<String>,
 ) -> ApiResult<Json<Value>> {
-    let choice = choice(&name, state.engine.providers())?;
+    let choice = choice(&name, &state.engine.providers())?;
     let owner = choice.provider.unwrap_or_else(|| ROOT.to_owned());
     Ok(Json(document(&state, &name, &owner)))
 }

@@ -59,7 +59,7 @@ fn show(
     message: MessageId,
     object: &ResponseObject,
 ) -> ApiResult<Json<Value>> {
-    Ok(Json(match answer(located, message, state.engine.providers()) {
+    Ok(Json(match answer(located, message, &state.engine.providers()) {
         AnswerState::Queued => object.unfinished("queued"),
         AnswerState::Running => object.unfinished("in_progress"),
         AnswerState::Done(answer) => object.finished(&answer),

@@ -44,6 +44,15 @@ fn usage_is_a_table_with_totals() {
     let (exit, error) = repo.fails(["usage", "--since", "yesterday"]);
     assert_eq!((exit, &error["code"]), (2, &json!("bad_since")));
     assert_eq!(repo.fails(["usage", "--by", "hour"]).0, 2);
+    assert_eq!(repo.fails(["usage", "--by", "tool,model"]).0, 2);
+    let tools = text(&repo, &["usage", "--by", "tool"]);
+    assert!(tools.lines().nth(1).is_some_and(|line| line.starts_with("demo_clock")), "{tools}");
+    assert_eq!(
+        repo.ok(["usage", "--by", "session", "--tool", "demo_clock"])["usage"][0]["tool_calls"],
+        1
+    );
+    assert!(text(&repo, &["usage", "--by", "day,model"]).starts_with("day"), "two keys");
+    assert_eq!(repo.ok(["usage", "--until", "2001-01-01"])["total"]["turns"], 0);
 }
 
 #[test]

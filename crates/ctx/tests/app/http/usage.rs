@@ -120,6 +120,64 @@ fn usage_by_every_key_is_the_sum_of_the_stored_turns() {
 }
 
 #[test]
+fn reports_have_two_keys_filters_tools_and_an_order() {
+    let model = model();
+    let server = Server::configured(&config(&model, ""));
+    for (label, project) in [("one", "alpha"), ("two", "beta")] {
+        let body = json!({"label": label, "project": project});
+        server.post("/api/sessions", &body).is(201);
+    }
+    say(&server, "one", "hello", "a");
+    say(&server, "one", "hello", "b");
+    say(&server, "two", "hello", "a");
+    for text in ["use a tool", "use a tool"] {
+        say(&server, "two", text, "demo");
+    }
+    let rows = |query: &str| -> Vec<Value> {
+        let found = server.read(&format!("/api/usage?{query}"));
+        found["usage"].as_array().expect("rows").clone()
+    };
+    let by_both = rows("by=day,model");
+    assert_eq!(by_both.len(), 3, "one day, three models: {by_both:?}");
+    let day = by_both[0]["key"].as_str().expect("a day").to_owned();
+    assert!(by_both.iter().all(|row| row["key"] == day.as_str()), "{by_both:?}");
+    let priced = by_both.iter().find(|row| row["second_key"] == "priced").expect("a row");
+    assert_eq!((&priced["turns"], &priced["input_tokens"]), (&json!(2), &json!(2000)));
+    assert_eq!(server.read("/api/usage?by=day,model")["by"], "day,model");
+    assert!(rows("by=day")[0].get("second_key").is_none(), "one key is as before");
+
+    let labels = |query: &str| -> Vec<String> {
+        let row = |row: &Value| row["label"].as_str().expect("a label").to_owned();
+        rows(query).iter().map(row).collect()
+    };
+    assert_eq!(labels("by=session&model=obscure"), ["one"]);
+    assert_eq!(labels("by=session&project=beta"), ["two"]);
+    assert_eq!(labels("by=session&provider=demo"), ["two"]);
+    assert_eq!(labels("by=session&sort=turns"), ["two", "one"]);
+    assert_eq!(labels(&format!("by=session&since={day}&until={day}")).len(), 2);
+    assert!(rows("by=day&until=2001-01-01").is_empty());
+
+    let tools = server.read("/api/usage?by=tool");
+    let clock = &tools["usage"][0];
+    assert_eq!((&clock["key"], &clock["tool_calls"]), (&json!("demo_clock"), &json!(2)));
+    assert_eq!((&clock["failed_tool_calls"], &clock["turns"]), (&json!(0), &json!(2)));
+    let unknown = [&clock["cost"], &clock["messages"], &clock["input_tokens"]];
+    assert!(unknown.iter().all(|value| value.is_null()), "a tool has no tokens: {clock}");
+    assert_eq!(labels("by=session&tool=demo_clock"), ["two"]);
+    assert_eq!(rows("by=day,tool")[0]["second_key"], "demo_clock");
+    assert!(rows("by=tool&project=alpha").is_empty());
+    for query in ["by=tool,model", "by=day,day", "by=session&tool=x&model=y", "sort=size", "by="] {
+        server.get(&format!("/api/usage?{query}")).refuses(422, "invalid_query");
+    }
+    let reversed = format!("since={day}&until=2001-01-01");
+    server.get(&format!("/api/usage?{reversed}")).refuses(422, "invalid_query");
+
+    server.send("DELETE", "/api/sessions/two", &Value::Null).is(204);
+    crate::harness::wait_until("the turns are purged", || rows("by=tool").is_empty());
+    crate::harness::verify(server.dir.path(), "after a deletion");
+}
+
+#[test]
 fn a_budget_stops_requests_over_restarts_and_leaves_the_session_usable() {
     let model = model();
     let stop = "[budget.stop]\nday = \"0.15 USD\"\n[budget.warn]\nsession = \"1500 tokens\"\n";

@@ -1,13 +1,11 @@
-//! What the steps of a task recorded, for `ctx show` and `ctx narrative`: files with their first
-//! and last versions, commands, notes, questions and answers.
+//! What the steps of a task recorded: files with their first and last versions, commands, notes,
+//! questions and answers.
 
-use ctx_engine::Engine;
 use ctx_engine::core::id::TaskId;
 use ctx_engine::core::step::{Entry, Step};
 use ctx_engine::core::stored_content::Content;
 use ctx_engine::core::time::Timestamp;
-
-use crate::problem::Problem;
+use ctx_engine::{Engine, Error};
 
 /// Steps per read.
 const PAGE: usize = 500;
@@ -19,45 +17,45 @@ const ANSWER: &str = "User response: ";
 
 /// A file that the task read or wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FileRecord {
-    pub(super) path: String,
+pub(crate) struct FileRecord {
+    pub(crate) path: String,
     /// The first content that was read before the first write.
-    pub(super) before: Option<Content>,
+    pub(crate) before: Option<Content>,
     /// The last write; `None` inside: the file was deleted.
-    pub(super) written: Option<Option<Content>>,
+    pub(crate) written: Option<Option<Content>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CommandRecord {
-    pub(super) line: String,
-    pub(super) exit: Option<i32>,
+pub(crate) struct CommandRecord {
+    pub(crate) line: String,
+    pub(crate) exit: Option<i32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NoteRecord {
+pub(crate) enum NoteRecord {
     Question(String),
     Answer(String),
     Note(String),
 }
 
 #[derive(Debug, Default)]
-pub(super) struct TaskRecord {
+pub(crate) struct TaskRecord {
     /// In the order of the first access.
-    pub(super) files: Vec<FileRecord>,
-    pub(super) commands: Vec<CommandRecord>,
-    pub(super) notes: Vec<(Timestamp, NoteRecord)>,
+    pub(crate) files: Vec<FileRecord>,
+    pub(crate) commands: Vec<CommandRecord>,
+    pub(crate) notes: Vec<(Timestamp, NoteRecord)>,
     /// Time of the first and the last step that was read.
-    pub(super) span: Option<(Timestamp, Timestamp)>,
+    pub(crate) span: Option<(Timestamp, Timestamp)>,
 }
 
 impl TaskRecord {
     /// Reads the steps of a task that were stored from `from` until before `to`.
-    pub(super) async fn read(
+    pub(crate) async fn read(
         engine: &Engine,
         task: TaskId,
         from: Timestamp,
         to: Timestamp,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, Error> {
         let mut record = Self::default();
         let (mut after, mut count) = (0, 0);
         while count < STEPS_MAX {

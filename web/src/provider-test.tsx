@@ -1,0 +1,49 @@
+// A button that sends one question to a provider and shows the result.
+import { useState } from 'preact/hooks';
+import { ErrorMessage, useAction } from './action';
+import { testProvider, type ProviderDraft, type TestResult } from './setup-data';
+
+interface Props {
+  name: string;
+  /** A provider that is not written yet. */
+  draft: ProviderDraft | null;
+}
+
+export function ProviderTest({ name, draft }: Props) {
+  const [result, setResult] = useState<TestResult | null>(null);
+  const [busy, error, run] = useAction();
+  const start = () => {
+    setResult(null);
+    run(async () => setResult(await testProvider(name, draft)));
+  };
+  return (
+    <>
+      <button type="button" class="small" disabled={busy} onClick={start}>
+        {busy ? 'Testing…' : 'Test'}
+        <span class="visually-hidden"> {name}</span>
+      </button>
+      <div class="test-result" role="status">
+        {result && <Outcome name={name} result={result} />}
+      </div>
+      <ErrorMessage text={error} />
+    </>
+  );
+}
+
+function Outcome({ name, result }: { name: string; result: TestResult }) {
+  if (!result.ok) {
+    return (
+      <p class="error-message">
+        {result.message}
+        {result.hint && ` (${result.hint})`}
+      </p>
+    );
+  }
+  const seconds = (ms: number | null | undefined) => `${((ms ?? 0) / 1000).toFixed(1)} s`;
+  return (
+    <p>
+      <strong>It works.</strong> {name} answered “{result.answer}” in {seconds(result.whole_ms)},
+      first word after {seconds(result.first_word_ms)}.
+    </p>
+  );
+}
