@@ -11,6 +11,7 @@ use ctx_engine::core::id::ObjectId;
 use ctx_engine::core::token::Scope;
 use futures_util::StreamExt;
 
+use super::files::FILES_ROUTE;
 use super::hooks::HOOK_ROUTE;
 use super::mcp::MCP_ROUTE;
 use super::openai::is_openai;
@@ -159,6 +160,8 @@ pub(super) fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Error> {
 
 fn needed_scope(method: &Method, route: &str) -> Scope {
     match *method {
+        // Who may not send messages to an agent may not read files of the working directory.
+        Method::GET if route == FILES_ROUTE => Scope::Write,
         Method::GET | Method::HEAD | Method::OPTIONS => Scope::Read,
         // Each tool has its own scope.
         _ if route == MCP_ROUTE => Scope::Read,

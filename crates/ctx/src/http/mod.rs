@@ -19,7 +19,8 @@
 //! | `tasks`, `commits`, `search` | work and its record |
 //! | `usage` | tokens and cost |
 //! | `blobs`, `bundles` | stored bytes, export and import |
-//! | `providers` | agents and models |
+//! | `providers`, `provider_models` | agents and models |
+//! | `files` | files of a working directory, for mentions in a message |
 //! | `inbound`, `entities`, `aliases` | messages from channels, who sends them, labels |
 //! | `outbox` | deliveries to channels |
 //! | `hooks`, `schedules` | outside events and timers as sources of messages |
@@ -42,6 +43,7 @@ mod durable_stream;
 mod entities;
 mod events;
 mod extractors;
+mod files;
 mod health;
 mod hooks;
 mod inbound;
@@ -56,6 +58,7 @@ mod openapi;
 mod outbox;
 mod pins;
 mod problem_details;
+mod provider_models;
 mod providers;
 mod runs;
 mod schedules;
@@ -261,6 +264,8 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(outbox::read))
         .routes(routes!(outbox::retry))
         .routes(routes!(providers::list))
+        .routes(routes!(provider_models::list))
+        .routes(routes!(files::find))
         .routes(routes!(inbound::receive))
         .routes(routes!(entities::create, entities::list))
         .routes(routes!(entities::merge))

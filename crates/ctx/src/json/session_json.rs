@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::task_json::Task;
 use super::{optional_string, variant_name};
 
-/// The session, turn and tool call that started a worker session
+/// The session, turn and tool call that started a worker, or the session and turn of a fork's origin
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Parent {
     session: String,

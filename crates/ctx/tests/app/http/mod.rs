@@ -11,6 +11,7 @@ mod durable_stream;
 mod errors;
 mod event_stream_reconnect;
 mod events;
+mod files;
 mod hooks;
 mod host_and_origin;
 mod images;

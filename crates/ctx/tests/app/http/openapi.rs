@@ -43,6 +43,8 @@ const ROUTES: &[(&str, &str)] = &[
     ("/api/search", "get"),
     ("/api/usage", "get"),
     ("/api/providers", "get"),
+    ("/api/providers/{id}/models", "get"),
+    ("/api/files", "get"),
     ("/api/schedules", "get"),
     ("/api/hooks/{name}", "post"),
     ("/api/outbox", "get"),
