@@ -1,13 +1,12 @@
-// The form for a new session. Only the first message is required.
-import { useState } from 'preact/hooks';
+// The form for a new session, which is the home of the page. Only the first message is required.
+import { useEffect, useState } from 'preact/hooks';
 import { post } from './api';
 import type { Session } from './api-types';
-import { Composer, type OutgoingMessage } from './composer';
-import { LinkToList } from './icon';
+import { Composer, type OutgoingMessage, requestComposerFocus } from './composer';
 import { saveDraft } from './preferences';
 import { providers } from './provider-store';
-import { hrefTo, navigate } from './route';
-import { projectNames, updateSession } from './session-list-store';
+import { hrefTo, navigate, route } from './route';
+import { isLoaded, projectNames, sessionsById, updateSession } from './session-list-store';
 
 const DRAFT_NAME = 'new';
 /** Messages that the demo agent answers in a special way. */
@@ -20,6 +19,11 @@ export function NewSession() {
   const [trackTasks, setTrackTasks] = useState(false);
   /** Changes the key of the composer, so that it loads the draft again. */
   const [draftVersion, setDraftVersion] = useState(0);
+  const isFirstVisit = isLoaded.value && sessionsById.value.size === 0;
+  // Where there are sessions, letters are shortcuts until the user chooses the field.
+  useEffect(() => {
+    if (isFirstVisit) requestComposerFocus();
+  }, [isFirstVisit]);
   const create = async (outgoing: OutgoingMessage, idempotencyKey: string) => {
     const { provider_id, model, ...message } = outgoing;
     const body = {
@@ -42,22 +46,22 @@ export function NewSession() {
   };
   const isDemo = providers.value.defaultId === 'demo';
   return (
-    <main class="new-session">
-      <LinkToList />
+    <section class="new-session" aria-labelledby="new-session-title">
       <div class="column">
-        <h1>New session</h1>
-        <p class="hint">
-          {isDemo
-            ? 'No model is configured. The built-in demo agent answers with scripted text.'
-            : 'Every message is stored on disk before the agent receives it.'}
-        </p>
+        <h1 id="new-session-title">New session</h1>
+        {isDemo && (
+          <p class="hint">
+            No model is set up. The built-in demo agent answers with scripted text.
+          </p>
+        )}
         <Composer
           key={draftVersion}
           draftName={DRAFT_NAME}
           session={null}
           send={create}
           placeholder="Ask a question or describe a task"
-          autofocus
+          workingDir={directory.trim() || null}
+          autofocus={route.value.view === 'new'}
         />
         {isDemo && (
           <div class="suggestions" role="group" aria-label="Suggestions">
@@ -111,6 +115,6 @@ export function NewSession() {
           </label>
         </details>
       </div>
-    </main>
+    </section>
   );
 }

@@ -1,6 +1,8 @@
 // Draws one row of the transcript.
+import { useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
 import type { Message, Turn } from './api-types';
+import { attachedFile, FileChip } from './attachments';
 import { Chip } from './chip';
 import { Collapsible } from './collapsible';
 import { CompactionMarker } from './compaction';
@@ -11,10 +13,10 @@ import { renderMarkdown } from './markdown';
 import { MarkdownBlock, SafeHtml, UserText } from './markdown-block';
 import { messageText, type Row } from './row-model';
 import { hrefTo } from './route';
-import { humanize } from './session-display';
+import { humanize, plural } from './session-display';
 import { TaskActions } from './task-actions';
 import { ClockTime } from './time';
-import { ToolCall } from './tool-call';
+import { ToolCall, ToolCalls } from './tool-call';
 import { formatDuration, turnUsage } from './turn-usage';
 
 const PLAN_ENTRIES_MAX = 100;
@@ -24,12 +26,14 @@ export interface TurnActions {
   /** Id of the session. */
   session: string;
   fork(turn: string): Promise<unknown>;
-  rewind(turn: string): Promise<unknown>;
+  rewind(turn: Turn): Promise<unknown>;
+  /** Sends a changed message on a branch that starts before its turn. */
+  resend(depth: number, message: Message, text: string): Promise<unknown>;
   retry(): Promise<unknown>;
   setPinned(turn: string, pinned: boolean): Promise<unknown>;
   isPinned(turn: string): boolean;
   /** Whether a retry runs the messages of this turn again. */
-  isLastExchange(turn: Turn): boolean;
+  isLastExchange(depth: number): boolean;
   /** Key of the notice whose sealing can be undone. */
   sealing: string | null;
   isIdle: boolean;
@@ -49,7 +53,7 @@ export function RowView({ row, actions }: { row: Row; actions: TurnActions | nul
         />
       );
     case 'user':
-      return <UserMessage message={row.message} />;
+      return <UserMessage message={row.message} depth={row.depth} actions={actions} />;
     case 'author':
       return <Author message={row.message} turn={row.turn} />;
     case 'text':
@@ -58,14 +62,16 @@ export function RowView({ row, actions }: { row: Row; actions: TurnActions | nul
       return <Thought name={row.key} text={row.text} live={row.live} />;
     case 'tool':
       return <ToolCall row={row} isSuspended={actions?.isSuspended ?? false} />;
-    case 'error':
+    case 'tools':
+      return <ToolCalls row={row} isSuspended={actions?.isSuspended ?? false} />;
+    case 'unread':
       return (
-        <div class="error" role="group" aria-label="Error">
-          <strong>{errorTitle(row.part)}</strong>
-          <code class="code-name">{row.part.code}</code>
-          <p>{row.part.message}</p>
+        <div class="unread-mark" role="separator">
+          {plural(row.count, 'new turn')} since your last visit
         </div>
       );
+    case 'error':
+      return <ErrorCard part={row.part} depth={row.depth} actions={actions} />;
     case 'plan':
       return <Plan entries={row.entries} />;
     case 'image':
@@ -98,6 +104,31 @@ export function RowView({ row, actions }: { row: Row; actions: TurnActions | nul
 const errorTitle = ({ code, provider_id }: { code: string; provider_id: string | null }) =>
   code === 'interrupted' ? 'Interrupted' : provider_id ? `${provider_id} failed` : 'Failed';
 
+interface ErrorCardProps {
+  part: { code: string; message: string; provider_id: string | null };
+  depth: number;
+  actions: TurnActions | null;
+}
+
+function ErrorCard({ part, depth, actions }: ErrorCardProps) {
+  const [busy, error, run] = useAction();
+  return (
+    <div class="error" role="group" aria-label="Error">
+      <strong>{errorTitle(part)}</strong>
+      <code class="code-name">{part.code}</code>
+      <p>{part.message}</p>
+      {actions?.isIdle && actions.isLastExchange(depth) && (
+        <div class="buttons">
+          <button type="button" class="small" disabled={busy} onClick={() => run(actions.retry)}>
+            <Icon name="retry" /> Retry
+          </button>
+        </div>
+      )}
+      <ErrorMessage text={error} />
+    </div>
+  );
+}
+
 const PERMISSION = /^Permission asked: (.*)\nDecision: (.*?)(?: \(([^()]*)\))?, by (.*)\.$/s;
 const UNDO_SENTENCE = / To undo this, .*/s;
 
@@ -116,7 +147,7 @@ function Notice({ text, at, undo }: NoticeProps) {
   const parts = text.replace(UNDO_SENTENCE, '').split(/\b([0-9a-f]{64})\b/);
   return (
     <div class="notice" role="note">
-      <div class={text.startsWith('/') ? 'mono' : ''}>
+      <div class={text.startsWith('/') ? 'mono' : ''} dir="auto">
         {permission ? (
           <>
             Permission asked: {asked}
@@ -139,18 +170,44 @@ const CommitLink = ({ id }: { id: string }) => (
   </a>
 );
 
-function UserMessage({ message }: { message: Message }) {
+interface UserMessageProps {
+  message: Message;
+  depth: number;
+  actions: TurnActions | null;
+}
+
+function UserMessage({ message, depth, actions }: UserMessageProps) {
   const { source } = message;
+  const [isEdited, setEdited] = useState(false);
+  const files = message.content.map(attachedFile);
+  const text = messageText({ ...message, content: message.content.filter((_, n) => !files[n]) });
+  const isPerson = !source || source === 'human';
   return (
     <article class="user" aria-label="Your message">
       <header class="author">
-        <h2>{source && source !== 'human' ? humanize(source) : 'You'}</h2>
+        <h2>{isPerson ? 'You' : humanize(source)}</h2>
         <ClockTime at={message.created_at} />
         {message.delivered_at && (
           <span>waited {formatDuration(message.created_at, message.delivered_at)}</span>
         )}
+        {actions && isPerson && message.turn && !isEdited && (
+          <IconButton
+            icon="edit"
+            label="Edit and resend as a branch"
+            onClick={() => setEdited(true)}
+          />
+        )}
       </header>
-      <UserText text={messageText(message)} name={message.id} />
+      {isEdited ? (
+        <EditedMessage
+          text={text}
+          resend={(changed) => actions!.resend(depth, message, changed)}
+          onEnd={() => setEdited(false)}
+        />
+      ) : (
+        <UserText text={text} name={message.id} />
+      )}
+      {files.map((file, n) => file && <FileChip key={n} file={file} id={`${message.id}:${n}`} />)}
       {message.content.map(
         (part) =>
           part.type === 'image' && (
@@ -158,6 +215,57 @@ function UserMessage({ message }: { message: Message }) {
           ),
       )}
     </article>
+  );
+}
+
+interface EditedMessageProps {
+  text: string;
+  resend(text: string): Promise<unknown>;
+  onEnd(): void;
+}
+
+/** The editor of a sent message. Sending it opens a branch; the original stays as it is. */
+function EditedMessage({ text, resend, onEnd }: EditedMessageProps) {
+  const [changed, setChanged] = useState(text);
+  const [busy, error, run] = useAction();
+  const send = () => run(() => resend(changed).then(onEnd));
+  return (
+    <div class="edited-message">
+      <textarea
+        aria-label="Edited message"
+        dir="auto"
+        rows={Math.min(12, changed.split('\n').length + 1)}
+        value={changed}
+        ref={(field) => {
+          if (field && !field.dataset.focused) {
+            field.dataset.focused = 'yes';
+            field.focus();
+          }
+        }}
+        onInput={(event) => setChanged(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === 'Escape') onEnd();
+          else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) send();
+          else return;
+          event.preventDefault();
+          event.stopPropagation();
+        }}
+      />
+      <div class="buttons">
+        <button
+          type="button"
+          class="small primary"
+          disabled={busy || !changed.trim()}
+          onClick={send}
+        >
+          <Icon name="fork" /> Send as a branch
+        </button>
+        <button type="button" class="small" onClick={onEnd}>
+          Discard
+        </button>
+      </div>
+      <ErrorMessage text={error} />
+    </div>
   );
 }
 
@@ -222,7 +330,9 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
   const [busy, error, run] = useAction();
   const isPinned = actions?.isPinned(turn.id) ?? turn.pinned;
   const isCompleted = turn.status === 'completed';
-  const canRetry = actions?.isIdle && actions.isLastExchange(turn);
+  const canRetry = actions?.isIdle && actions.isLastExchange(turn.depth);
+  // The error card has a button of its own.
+  const hasError = turn.messages.some(({ content }) => content.some(({ type }) => type === 'error'));
   return (
     <footer class="turn-footer">
       {isPinned && (
@@ -231,7 +341,7 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
         </Chip>
       )}
       {!isCompleted && <Chip tone={turn.status === 'failed' ? 'bad' : 'ask'}>{turn.status}</Chip>}
-      {canRetry && !isCompleted && (
+      {canRetry && !isCompleted && !hasError && (
         <button type="button" class="small" disabled={busy} onClick={() => run(actions.retry)}>
           <Icon name="retry" /> Retry
         </button>
@@ -266,7 +376,7 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
                 icon="rewind"
                 label="Rewind to here"
                 disabled={busy}
-                onClick={() => run(() => actions.rewind(turn.id))}
+                onClick={() => run(() => actions.rewind(turn))}
               />
             )}
           </>

@@ -11,6 +11,8 @@ import {
   DM_POLICIES,
   launchBrowser,
   modelConfig,
+  newContext,
+  openMenu,
   PNG,
   Server,
   startChannel,
@@ -36,7 +38,13 @@ fn main() {}
 |---|---|
 | 1 | 2 |
 
-> quoted`;
+> quoted with a formula $x^2$ and a note[^1]
+
+\`\`\`mermaid
+graph LR; A-->B
+\`\`\`
+
+[^1]: The note.`;
 
 const WIDE = { width: 1280, height: 860 };
 const NARROW = { width: 390, height: 844 };
@@ -165,7 +173,7 @@ async function createViews() {
       name: 'compact dialog',
       url: at(sessions.compacted),
       open: async (page) => {
-        await button(page, 'Compact…').click();
+        await openMenu(page, 'Compact…');
         await page.getByLabel('Focus of the summary').waitFor();
       },
     },
@@ -189,7 +197,7 @@ async function createViews() {
       open: async (page) => {
         await untilRow(page, 'Permission asked');
         await page.getByRole('textbox', { name: 'Message', exact: true }).fill('/');
-        await page.getByRole('list', { name: 'Commands' }).waitFor();
+        await page.getByRole('listbox', { name: 'Commands' }).waitFor();
       },
       narrow: true,
     },
@@ -203,7 +211,7 @@ async function createViews() {
       url: at(sessions.task),
       open: async (page) => {
         await page.locator('.notice').waitFor();
-        await button(page, 'pending complete').click();
+        await button(page, 'Task: pending complete').click();
         await page.locator('.commit').waitFor();
       },
     },
@@ -248,7 +256,10 @@ async function createViews() {
       name: 'details panel',
       url: at(sessions.routed),
       open: async (page) => {
-        await button(page, 'Details (i)').click();
+        const details = button(page, 'Details (i)');
+        await page.locator('.row-footer').waitFor();
+        if (await details.isVisible()) await details.click();
+        else await openMenu(page, 'Details');
         await page.getByRole('link', { name: 'Mom' }).waitFor();
       },
       narrow: true,
@@ -299,7 +310,7 @@ async function violations(page, only = null) {
 async function check({ name, url, open }, viewport) {
   // axe is injected as a script, which the content security policy of the page would block.
   const options = { viewport, colorScheme: 'light', bypassCSP: true };
-  const context = await browser.newContext(options);
+  const context = await newContext(browser, options);
   const page = await context.newPage();
   page.setDefaultTimeout(TIMEOUT_MS);
   await page.goto(url);
