@@ -112,7 +112,11 @@ async function checkSize(dir, onDemand) {
   const isOnDemand = (file) => onDemand.includes(file);
   const groups = [
     ['at the start', files.filter((file) => !isOnDemand(file)), START_MAX_BYTES],
-    ['on demand', files.filter((file) => isOnDemand(file) && !isRenderer(file)), ON_DEMAND_MAX_BYTES],
+    [
+      'on demand',
+      files.filter((file) => isOnDemand(file) && !isRenderer(file)),
+      ON_DEMAND_MAX_BYTES,
+    ],
     ['for formulas and diagrams', files.filter(isRenderer), RENDERERS_MAX_BYTES],
   ];
   for (const [name, group, limit] of groups) {

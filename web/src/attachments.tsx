@@ -112,7 +112,13 @@ export function attachedFile(part: Part): { name: string; block: string; size: s
 }
 
 /** An attached file in the transcript. A click shows its text. */
-export function FileChip({ file, id }: { file: NonNullable<ReturnType<typeof attachedFile>>; id: string }) {
+export function FileChip({
+  file,
+  id,
+}: {
+  file: NonNullable<ReturnType<typeof attachedFile>>;
+  id: string;
+}) {
   const [open, toggle] = useExpanded(`file:${id}`);
   return (
     <div class="file-chip">

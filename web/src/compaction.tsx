@@ -137,42 +137,42 @@ export function CompactDialog({ store, session }: { store: SessionStore; session
     });
   const reason = unavailableReason(session);
   return (
-      <dialog
-        ref={dialog}
-        aria-labelledby="compact-title"
-        onClose={() => (isCompactOpen.value = false)}
+    <dialog
+      ref={dialog}
+      aria-labelledby="compact-title"
+      onClose={() => (isCompactOpen.value = false)}
+    >
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          compact();
+        }}
       >
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            compact();
-          }}
-        >
-          <h2 id="compact-title">Compact the context?</h2>
-          <p>
-            Earlier turns will be sent to the model as a summary. Nothing is deleted, and pinned
-            turns are still sent in full.
-          </p>
-          <label>
-            Focus of the summary
-            <input
-              value={focus}
-              onInput={(event) => setFocus(event.currentTarget.value)}
-              placeholder="optional"
-              disabled={reason !== null}
-            />
-          </label>
-          {reason && <p class="hint">{reason}</p>}
-          <ErrorMessage text={error} />
-          <div class="buttons">
-            <button type="button" onClick={() => dialog.current?.close()}>
-              Cancel
-            </button>
-            <button type="submit" class="primary" disabled={busy || reason !== null}>
-              Compact
-            </button>
-          </div>
-        </form>
-      </dialog>
+        <h2 id="compact-title">Compact the context?</h2>
+        <p>
+          Earlier turns will be sent to the model as a summary. Nothing is deleted, and pinned turns
+          are still sent in full.
+        </p>
+        <label>
+          Focus of the summary
+          <input
+            value={focus}
+            onInput={(event) => setFocus(event.currentTarget.value)}
+            placeholder="optional"
+            disabled={reason !== null}
+          />
+        </label>
+        {reason && <p class="hint">{reason}</p>}
+        <ErrorMessage text={error} />
+        <div class="buttons">
+          <button type="button" onClick={() => dialog.current?.close()}>
+            Cancel
+          </button>
+          <button type="submit" class="primary" disabled={busy || reason !== null}>
+            Compact
+          </button>
+        </div>
+      </form>
+    </dialog>
   );
 }

@@ -108,12 +108,7 @@ export function CompareView({ id, other }: { id: string; other: string }) {
           ))}
         </div>
       )}
-      <div
-        class={`page-body shows-${shown}`}
-        tabIndex={0}
-        role="region"
-        aria-label="Both branches"
-      >
+      <div class={`page-body shows-${shown}`} tabIndex={0} role="region" aria-label="Both branches">
         {sessions && comparison && <BranchHeads sessions={sessions} comparison={comparison} />}
         {comparison && <Pairs comparison={comparison} />}
       </div>
@@ -185,7 +180,7 @@ function Pair({ depth, left, right }: PairProps) {
     !left || !right
       ? 'only on one branch'
       : count === null
-        ? ''
+        ? 'differs'
         : count === 0
           ? 'the same on both branches'
           : `${plural(count, 'word')} differ${count === 1 ? 's' : ''}`;

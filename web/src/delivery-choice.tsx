@@ -81,7 +81,7 @@ export function DeliveryChoice({ session, value, onChange }: Props) {
   if (choices.length === 0) return null;
   const current = choices.find((choice) => choice.mode === value);
   return (
-    <fieldset class="delivery">
+    <fieldset class="delivery-choice">
       <legend class="visually-hidden">How to send while the agent is busy</legend>
       {choices.map((choice) => (
         <label

@@ -23,6 +23,7 @@ addEventListener('message', async (event: MessageEvent<Request>) => {
       htmlLabels: false,
       flowchart: { htmlLabels: false },
       suppressErrorRendering: true,
+      themeCSS: '.edgeLabel rect, .edgeLabel .background { opacity: 1 !important; }',
     });
     const { svg } = await mermaid.render(`diagram-${id}`, source);
     reply({ id, svg });

@@ -2,6 +2,9 @@
 // browser (CSS Custom Highlight API): the page is not changed, and Markdown stays as it is rendered.
 import { differingWords } from './word-diff';
 
+/** Where more than this part of the words differs, marks would cover everything. */
+const MARKED_MAX = 0.7;
+
 /** Text in these elements is not compared: times, names of models, buttons. */
 const IGNORED = '.author, .turn-footer, button, .pair-note';
 
@@ -37,9 +40,9 @@ function rangeOf({ node, start, text }: Word): Range {
   return range;
 }
 
-/** Marks the differing words of the elements `.left` and `.right` and counts them. Returns null if
- * they are too long to be compared. */
-export function markDifferences(pair: Element): { count: number; clear(): void } | null {
+/** Marks the differing words of the elements `.left` and `.right` and counts them; the count is null
+ * where most of them differ. Returns null if they are too long to be compared. */
+export function markDifferences(pair: Element): { count: number | null; clear(): void } | null {
   const sides = ['.side.left', '.side.right'].map((side) => wordsOf(pair.querySelector(side)!));
   const [left, right] = sides as [Word[], Word[]];
   const texts = (words: Word[]) => words.map((word) => word.text);
@@ -50,9 +53,10 @@ export function markDifferences(pair: Element): { count: number; clear(): void }
     ...[...differing[0]].map((n) => rangeOf(left[n]!)),
     ...[...differing[1]].map((n) => rangeOf(right[n]!)),
   ];
-  for (const range of ranges) highlight?.add(range);
+  const isMarked = ranges.length <= MARKED_MAX * (left.length + right.length);
+  if (isMarked) for (const range of ranges) highlight?.add(range);
   return {
-    count: ranges.length,
+    count: isMarked ? ranges.length : null,
     clear: () => ranges.forEach((range) => highlight?.delete(range)),
   };
 }

@@ -27,7 +27,7 @@ export function ForkOrigin({ session }: { session: Session }) {
   const depth = turn && depths.value.get(turn);
   return (
     <>
-      forked from {origin ? sessionName(origin) : parent.session}
+      forked from <span class="origin-name">{origin ? sessionName(origin) : parent.session}</span>
       {depth ? ` at turn ${depth}` : ''}
     </>
   );

@@ -22,8 +22,5 @@ export function highlightCode(code: string, language: string): string {
     );
   }
   const colored = language ? (highlight?.(code, language) ?? null) : null;
-  return (
-    colored ??
-    code.replace(/[&<>]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;' })[c]!)
-  );
+  return colored ?? code.replace(/[&<>]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;' })[c]!);
 }

@@ -38,7 +38,12 @@ const PATHS = {
 export type IconName = keyof typeof PATHS;
 
 export const Icon = ({ name }: { name: IconName }) => (
-  <svg class={name === 'more' ? 'icon dots' : 'icon'} viewBox="0 0 16 16" aria-hidden="true" focusable="false">
+  <svg
+    class={name === 'more' ? 'icon dots' : 'icon'}
+    viewBox="0 0 16 16"
+    aria-hidden="true"
+    focusable="false"
+  >
     <path d={PATHS[name]} />
   </svg>
 );

@@ -1,8 +1,6 @@
 // Draws one row of the transcript.
-import { useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
 import type { Message, Turn } from './api-types';
-import { attachedFile, FileChip } from './attachments';
 import { Chip } from './chip';
 import { Collapsible } from './collapsible';
 import { CompactionMarker } from './compaction';
@@ -10,14 +8,15 @@ import { CopyButton } from './copy-button';
 import { Icon, IconButton } from './icon';
 import { BlobImage } from './image';
 import { renderMarkdown } from './markdown';
-import { MarkdownBlock, SafeHtml, UserText } from './markdown-block';
+import { MarkdownBlock, SafeHtml } from './markdown-block';
 import { messageText, type Row } from './row-model';
 import { hrefTo } from './route';
 import { humanize, plural } from './session-display';
 import { TaskActions } from './task-actions';
 import { ClockTime } from './time';
 import { ToolCall, ToolCalls } from './tool-call';
-import { formatDuration, turnUsage } from './turn-usage';
+import { turnUsage } from './turn-usage';
+import { UserMessage } from './user-message';
 
 const PLAN_ENTRIES_MAX = 100;
 
@@ -170,105 +169,6 @@ const CommitLink = ({ id }: { id: string }) => (
   </a>
 );
 
-interface UserMessageProps {
-  message: Message;
-  depth: number;
-  actions: TurnActions | null;
-}
-
-function UserMessage({ message, depth, actions }: UserMessageProps) {
-  const { source } = message;
-  const [isEdited, setEdited] = useState(false);
-  const files = message.content.map(attachedFile);
-  const text = messageText({ ...message, content: message.content.filter((_, n) => !files[n]) });
-  const isPerson = !source || source === 'human';
-  return (
-    <article class="user" aria-label="Your message">
-      <header class="author">
-        <h2>{isPerson ? 'You' : humanize(source)}</h2>
-        <ClockTime at={message.created_at} />
-        {message.delivered_at && (
-          <span>waited {formatDuration(message.created_at, message.delivered_at)}</span>
-        )}
-        {actions && isPerson && message.turn && !isEdited && (
-          <IconButton
-            icon="edit"
-            label="Edit and resend as a branch"
-            onClick={() => setEdited(true)}
-          />
-        )}
-      </header>
-      {isEdited ? (
-        <EditedMessage
-          text={text}
-          resend={(changed) => actions!.resend(depth, message, changed)}
-          onEnd={() => setEdited(false)}
-        />
-      ) : (
-        <UserText text={text} name={message.id} />
-      )}
-      {files.map((file, n) => file && <FileChip key={n} file={file} id={`${message.id}:${n}`} />)}
-      {message.content.map(
-        (part) =>
-          part.type === 'image' && (
-            <BlobImage key={part.blob} blob={part.blob} mediaType={part.media_type} />
-          ),
-      )}
-    </article>
-  );
-}
-
-interface EditedMessageProps {
-  text: string;
-  resend(text: string): Promise<unknown>;
-  onEnd(): void;
-}
-
-/** The editor of a sent message. Sending it opens a branch; the original stays as it is. */
-function EditedMessage({ text, resend, onEnd }: EditedMessageProps) {
-  const [changed, setChanged] = useState(text);
-  const [busy, error, run] = useAction();
-  const send = () => run(() => resend(changed).then(onEnd));
-  return (
-    <div class="edited-message">
-      <textarea
-        aria-label="Edited message"
-        dir="auto"
-        rows={Math.min(12, changed.split('\n').length + 1)}
-        value={changed}
-        ref={(field) => {
-          if (field && !field.dataset.focused) {
-            field.dataset.focused = 'yes';
-            field.focus();
-          }
-        }}
-        onInput={(event) => setChanged(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key === 'Escape') onEnd();
-          else if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) send();
-          else return;
-          event.preventDefault();
-          event.stopPropagation();
-        }}
-      />
-      <div class="buttons">
-        <button
-          type="button"
-          class="small primary"
-          disabled={busy || !changed.trim()}
-          onClick={send}
-        >
-          <Icon name="fork" /> Send as a branch
-        </button>
-        <button type="button" class="small" onClick={onEnd}>
-          Discard
-        </button>
-      </div>
-      <ErrorMessage text={error} />
-    </div>
-  );
-}
-
 /** Provider and model of an answer. */
 function Author({ message, turn }: { message: Message; turn: Turn | null }) {
   const provider = turn?.provider_id ?? message.provider_id;
@@ -332,7 +232,9 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
   const isCompleted = turn.status === 'completed';
   const canRetry = actions?.isIdle && actions.isLastExchange(turn.depth);
   // The error card has a button of its own.
-  const hasError = turn.messages.some(({ content }) => content.some(({ type }) => type === 'error'));
+  const hasError = turn.messages.some(({ content }) =>
+    content.some(({ type }) => type === 'error'),
+  );
   return (
     <footer class="turn-footer">
       {isPinned && (

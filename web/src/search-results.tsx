@@ -58,7 +58,9 @@ function Hit({ hit }: { hit: SearchHit }) {
   const content = (
     <>
       <span class="snippet">
-        {hit.segments.map((segment) => (segment.match ? <mark>{segment.text}</mark> : segment.text))}
+        {hit.segments.map((segment) =>
+          segment.match ? <mark>{segment.text}</mark> : segment.text,
+        )}
       </span>
       <span class="hint">
         {kind}

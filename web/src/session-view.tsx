@@ -114,5 +114,7 @@ function placeholderFor(session: Session | null): string {
   if (session?.status === 'archived') return 'Send a message to unarchive this session';
   if (session?.state === 'running') return 'Send another message';
   if (session?.state === 'suspended') return 'Answer above, or send a message';
-  return session?.working_dir ? 'Message, / for commands, @ for files' : 'Message, or / for commands';
+  return session?.working_dir
+    ? 'Message, / for commands, @ for files'
+    : 'Message, or / for commands';
 }

@@ -139,11 +139,7 @@ function EmptyList() {
   if (list.searchText.value.trim()) return <p class="empty">No sessions with this name.</p>;
   if (list.onlyWaiting.value) return <p class="empty">No session needs a reply.</p>;
   if (list.projectFilter.value) return <p class="empty">No sessions in this project.</p>;
-  return (
-    <p class="empty">
-      No sessions yet. Write a message to start one.
-    </p>
-  );
+  return <p class="empty">No sessions yet. Write a message to start one.</p>;
 }
 
 /** Enter opens the first hit, the arrow key moves to it, Escape ends the search. */

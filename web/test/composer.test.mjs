@@ -41,7 +41,7 @@ test('while the agent works the choice is in words, and Escape stops', () =>
     assert.equal(await page.getByRole('radio').count(), 0, 'no choice without a run');
     await sendMessage(page, 'slow 400');
     await untilRow(page, DEMO.filler);
-    const labels = await page.locator('.delivery label').allInnerTexts();
+    const labels = await page.locator('.delivery-choice label').allInnerTexts();
     assert.deepEqual(labels, ['Stop and send', 'Add to queue', 'Steer']);
     assert.ok(await page.getByRole('radio', { name: 'Stop and send' }).isChecked());
     const status = page.locator('.run-status');
@@ -76,7 +76,10 @@ test('attached files are chips with a thumbnail, and can be removed', () =>
     assert.equal(await messageField(page).inputValue(), '', 'nothing is poured into the text');
     await page.getByRole('button', { name: 'Remove dot.png' }).click();
     await sendMessage(page, 'read this');
-    await page.locator('.user').getByRole('button', { name: /notes\.md/ }).waitFor();
+    await page
+      .locator('.user')
+      .getByRole('button', { name: /notes\.md/ })
+      .waitFor();
     const { messages } = await server.api('GET', `/sessions/${sessionIdOf(page)}/messages`);
     assert.deepEqual(
       messages[0].content.map((part) => part.text.split('\n')[0]),

@@ -111,7 +111,8 @@ test('a fork stands under its origin and names the turn where it starts', async 
     const top = async (session) => (await item(page, session).boundingBox()).y;
     const gap = (await top(fork)) - (await top(origin));
     assert.ok(gap > 0 && gap < 60, `the fork is ${gap} px below its origin`);
-    const indent = (await item(page, fork).boundingBox()).x - (await item(page, origin).boundingBox()).x;
+    const indent =
+      (await item(page, fork).boundingBox()).x - (await item(page, origin).boundingBox()).x;
     assert.ok(indent > 5, 'it is indented');
     await page.locator('.header-details').getByText('forked from the origin at turn 1').click();
     await page.getByRole('heading', { name: 'the origin' }).waitFor();

@@ -21,7 +21,9 @@ const onPage = (hash, act, options) => withPage(browser, `${server.url}/${hash}`
 /** In the page: the controls that are smaller than a finger. Links inside a text are no controls. */
 const smallControls = (min) =>
   [...document.querySelectorAll('button, select, a[href], summary, input[type=search]')]
-    .filter((element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
+    .filter((element) =>
+      element.checkVisibility({ visibilityProperty: true, opacityProperty: true }),
+    )
     .filter((element) => !element.closest('.prose, .hint, .header-details, .skip-link, .brand'))
     .filter((element) => !element.matches('.skip-link, .title'))
     .map((element) => [element, element.closest('label') ?? element])
@@ -54,19 +56,17 @@ test('at 390 pixels the controls of a run are one row each and nothing is cut of
       await untilRow(page, DEMO.filler);
       const tops = async (selector) =>
         new Set(
-          await page
-            .locator(selector)
-            .evaluateAll((all) =>
-              all.map((one) => {
-                const { top, height } = one.getBoundingClientRect();
-                return Math.round(top + height / 2);
-              }),
-            ),
+          await page.locator(selector).evaluateAll((all) =>
+            all.map((one) => {
+              const { top, height } = one.getBoundingClientRect();
+              return Math.round(top + height / 2);
+            }),
+          ),
         );
-      assert.equal((await tops('.delivery label')).size, 1, 'the choices are one row');
+      assert.equal((await tops('.delivery-choice label')).size, 1, 'the choices are one row');
       assert.equal((await tops('.composer-bar button, .composer-bar select')).size, 1);
       const right = await page
-        .locator('.delivery label')
+        .locator('.delivery-choice label')
         .last()
         .evaluate((label) => label.getBoundingClientRect().right);
       assert.ok(right <= 390 - 14, `the last choice ends at ${right}`);
@@ -100,7 +100,10 @@ test('Delete is set apart from Archive, and every entry of the menu has a label'
     await page.locator('.row-footer').waitFor();
     await page.getByRole('button', { name: 'More actions' }).click();
     const item = (name) => page.getByRole('menuitem', { name });
-    const [archive, remove] = [await item('Archive').boundingBox(), await item('Delete').boundingBox()];
+    const [archive, remove] = [
+      await item('Archive').boundingBox(),
+      await item('Delete').boundingBox(),
+    ];
     assert.ok(remove.y - (archive.y + archive.height) >= 4, 'there is a gap above Delete');
     for (const text of await page.getByRole('menuitem').allInnerTexts()) assert.match(text, /\w/);
     await page.keyboard.press('Escape');
@@ -108,7 +111,8 @@ test('Delete is set apart from Archive, and every entry of the menu has a label'
     const unnamed = await page
       .locator('button, a[href]')
       .evaluateAll(
-        (all) => all.filter((one) => !(one.ariaLabel || one.textContent.trim() || one.title)).length,
+        (all) =>
+          all.filter((one) => !(one.ariaLabel || one.textContent.trim() || one.title)).length,
       );
     assert.equal(unnamed, 0);
   });
@@ -126,7 +130,10 @@ test('after a reconnect no text says that the server does not answer', async () 
     await page.getByRole('alert').getByText('Cannot reach the server.').waitFor();
     await restarted.start();
     await page.getByText('Connected', { exact: true }).waitFor({ state: 'attached' });
-    await page.getByText(/Cannot reach|Not connected/).first().waitFor({ state: 'detached' });
+    await page
+      .getByText(/Cannot reach|Not connected/)
+      .first()
+      .waitFor({ state: 'detached' });
     assert.equal(await messageField(page).inputValue(), 'sent while offline');
     // The stream of a session that is no longer shown does not count.
     await page.goto(`${restarted.url}/#/`);

@@ -236,8 +236,15 @@ test('a text file is sent as a part of its own and shown as a chip', () =>
     await page.getByText('note.rs').waitFor();
     await sendMessage(page, 'look at this');
     await page.locator('.row-footer').waitFor();
-    assert.equal(await page.locator('.user pre').count(), 0, 'the file is not poured into the text');
-    await page.locator('.user').getByRole('button', { name: /note\.rs/ }).click();
+    assert.equal(
+      await page.locator('.user pre').count(),
+      0,
+      'the file is not poured into the text',
+    );
+    await page
+      .locator('.user')
+      .getByRole('button', { name: /note\.rs/ })
+      .click();
     await page.locator('.user pre code').getByText('fn main() {}').waitFor();
   }));
 

@@ -62,7 +62,10 @@ test('every request of every view goes to this server', async () => {
     url.startsWith(`${server.url}/`) || url.startsWith('blob:') || url.startsWith('data:');
   const urls = requests.map((request) => request.url());
   assert.ok(urls.length > 20, `${urls.length} requests`);
-  assert.deepEqual(urls.filter((url) => !isLocal(url)), []);
+  assert.deepEqual(
+    urls.filter((url) => !isLocal(url)),
+    [],
+  );
   const isRead = (request) => ['GET', 'HEAD'].includes(request.method());
   assert.deepEqual(
     requests.filter((request) => !isRead(request)).map((request) => request.url()),

@@ -26,15 +26,17 @@ after(async () => {
 
 const onPage = (hash, act) => withPage(browser, `${server.url}/${hash}`, act);
 const listItem = (page, session) => page.locator(`[data-session="${session.id}"]`);
-const undo = (page) =>
-  page.locator('.toast').last().getByRole('button', { name: 'Undo' }).click();
+const undo = (page) => page.locator('.toast').last().getByRole('button', { name: 'Undo' }).click();
 
 test('a rewind is undone: the head is the old one again', async () => {
   const session = await server.createSession({ title: 'rewound', message: 'one' });
   await server.send(session.id, 'two');
   const { head } = await server.api('GET', `/sessions/${session.id}`);
   await onPage(`#/s/${session.id}`, async (page) => {
-    const second = page.locator('.row').filter({ hasText: DEMO.quote('two') }).first();
+    const second = page
+      .locator('.row')
+      .filter({ hasText: DEMO.quote('two') })
+      .first();
     await second.waitFor();
     const footer = page.locator('.row-footer').first();
     await footer.getByRole('button', { name: 'Rewind to here' }).click();

@@ -26,7 +26,8 @@ use super::{ServeOptions, Shared};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Pages of other origins cannot embed a response.
-const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+pub(super) const RESOURCE_POLICY: HeaderName =
+    HeaderName::from_static("cross-origin-resource-policy");
 /// A longer `x-request-id` of a client is replaced.
 const REQUEST_ID_MAX_BYTES: usize = 128;
 
@@ -77,7 +78,9 @@ pub(super) async fn handle(
     let mut response = handled.instrument(span).await;
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response.headers_mut().insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    // Only the script of a sandboxed frame sets another policy.
+    let policy = response.headers_mut().entry(RESOURCE_POLICY);
+    policy.or_insert(HeaderValue::from_static("same-origin"));
     response
 }
 

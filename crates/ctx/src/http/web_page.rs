@@ -11,6 +11,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rust_embed::RustEmbed;
 
+use super::middleware::RESOURCE_POLICY;
+
 /// `blob:` is allowed for images because the page fetches them itself. The only frame is
 /// [`DIAGRAM_FRAME`].
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -19,6 +21,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 /// Draws diagrams from untrusted text. Its library writes style elements, which the policy of the
 /// page does not allow, so it runs in a sandbox without an origin and without requests.
 const DIAGRAM_FRAME: &str = "diagram-frame.html";
+/// The script of that frame, which a document without an origin has to load.
+const DIAGRAM_SCRIPT: &str = "diagram-frame.js";
 const DIAGRAM_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts";
 
@@ -51,6 +55,7 @@ fn file_response(file: &str, headers: &HeaderMap) -> Response {
         (CACHE_CONTROL, "no-cache"),
         (REFERRER_POLICY, "no-referrer"),
         (ETAG, tag.as_str()),
+        (RESOURCE_POLICY, if file == DIAGRAM_SCRIPT { "cross-origin" } else { "same-origin" }),
     ];
     if is_current {
         (StatusCode::NOT_MODIFIED, response_headers).into_response()

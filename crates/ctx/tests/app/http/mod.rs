@@ -25,6 +25,7 @@ mod openai_histories;
 mod openapi;
 mod outbox;
 mod provider_keys;
+mod provider_models;
 mod read_routes;
 mod schedules;
 mod server_lifecycle;
