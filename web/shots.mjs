@@ -399,7 +399,7 @@ try {
     await page.locator('.session').nth(4).waitFor();
     await page.keyboard.press('Control+k');
     await page.keyboard.type('re');
-    await page.getByRole('option').nth(2).waitFor();
+    await page.getByRole('dialog').getByRole('option').nth(2).waitFor();
   });
   const reading = await server.createSession({ title: 'How long is the queue?', message: QUEUE });
   await shoot(browser, 'reading', to(`#/s/${reading.id}`), async (page) => {

@@ -6,7 +6,7 @@ import { requestComposerFocus } from './composer';
 import { isCompactOpen } from './compaction';
 import { isHelpOpen } from './help-dialog';
 import { Icon, type IconName } from './icon';
-import { isPaletteOpen } from './on-demand';
+import { isPaletteOpen, typedForPalette } from './on-demand';
 import { nextTheme, togglePanel } from './preferences';
 import { hrefTo, navigate } from './route';
 import { deleteSession, toggleArchived } from './session-actions';
@@ -118,7 +118,7 @@ export function CommandPalette() {
 }
 
 function PaletteContent({ close }: { close(): void }) {
-  const [words, setWords] = useState('');
+  const [words, setWords] = useState(typedForPalette.value);
   const [chosen, setChosen] = useState(0);
   const sessions = useSessions(words);
   const entries = [

@@ -2,7 +2,7 @@
 import { openAdjacentBranch } from './branch-navigation';
 import { requestComposerFocus } from './composer';
 import { isHelpOpen } from './help-dialog';
-import { isPaletteOpen } from './on-demand';
+import { isPaletteOpen, typedForPalette } from './on-demand';
 import { togglePanel } from './preferences';
 import { hrefTo, navigate, route } from './route';
 import { toggleArchived } from './session-actions';
@@ -56,10 +56,16 @@ export function installKeyboardShortcuts(): void {
     if (event.defaultPrevented || event.isComposing) return;
     if (event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey) && !event.altKey) {
       event.preventDefault();
+      typedForPalette.value = '';
       isPaletteOpen.value = !isPaletteOpen.value;
       return;
     }
     if (target.closest('dialog[open]')) return;
+    if (isPaletteOpen.value) {
+      if (event.key.length === 1) typedForPalette.value += event.key;
+      else if (event.key === 'Escape') isPaletteOpen.value = false;
+      return event.preventDefault();
+    }
     if (event.key === 'Escape') return onEscape(target);
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (target.closest('input, textarea, select')) return;
