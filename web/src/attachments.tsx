@@ -1,6 +1,7 @@
 // Files that are attached to a message: read, shown as chips, sent as parts of their own. The
 // transcript shows such a part as a chip too, instead of pouring the file into the text.
-import type { Part } from './api-types';
+import { request } from './api';
+import type { Message, Part } from './api-types';
 import { useExpanded } from './collapsible';
 import { Icon, IconButton } from './icon';
 import { fenceFor } from './markdown';
@@ -75,7 +76,7 @@ export async function readAttachment(file: File): Promise<Attachment> {
   }
 }
 
-async function base64(file: File): Promise<string> {
+async function base64(file: Blob): Promise<string> {
   const bytes = new Uint8Array(await file.arrayBuffer());
   let binary = '';
   // In chunks, because the number of arguments of a call is limited.
@@ -93,6 +94,16 @@ export function messageContent(text: string, attachments: Attachment[]): unknown
       : { type: 'image', media_type: one.mediaType, data: one.data },
   );
   return [...(text.trim() ? [{ type: 'text', text: text.trim() }] : []), ...parts];
+}
+
+/** The files and images of a stored message, to be sent again. */
+export async function storedAttachments(message: Message): Promise<unknown[]> {
+  const parts = message.content.map(async (part) => {
+    if (part.type !== 'image') return attachedFile(part) ? part : null;
+    const image = await (await request('GET', `/blobs/${part.blob}`)).blob();
+    return { type: 'image', media_type: part.media_type, data: await base64(image) };
+  });
+  return (await Promise.all(parts)).filter((part) => part !== null);
 }
 
 function fencedFile(name: string, text: string): string {

@@ -3,7 +3,7 @@ import { useComputed, useSignal } from '@preact/signals';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { get, post, sessionPath } from './api';
 import type { Session, Turn } from './api-types';
-import { attachedFile } from './attachments';
+import { storedAttachments } from './attachments';
 import { Icon } from './icon';
 import { markRead, readDepth } from './read-markers';
 import { hrefTo, navigate } from './route';
@@ -52,11 +52,10 @@ export function Transcript({ store, turn, find }: Props) {
       },
       rewind: async (turn) => store.session.value && rewind(store.session.value, turn),
       resend: async (depth, message, text) => {
+        const files = await storedAttachments(message);
         const branch = await forkBefore(store, depth);
-        const content = message.content.filter((part) => attachedFile(part));
-        await post(sessionPath(branch.id, '/messages'), {
-          content: [{ type: 'text', text: text.trim() }, ...content],
-        });
+        const content = [{ type: 'text', text: text.trim() }, ...files];
+        await post(sessionPath(branch.id, '/messages'), { content });
         navigate(hrefTo.session(branch.id));
       },
       retry: () => post(sessionPath(store.id, '/retry')),

@@ -58,7 +58,9 @@ export function VirtualList(props: Props) {
   );
 
   const updateRange = () => {
-    const { scrollTop, clientHeight } = scroller.current!;
+    // Events may arrive once more after the list was removed.
+    if (!scroller.current) return;
+    const { scrollTop, clientHeight } = scroller.current;
     const next = heights.range(scrollTop - OVERSCAN_PX, scrollTop + clientHeight + OVERSCAN_PX);
     setRange((before) => (before[0] === next[0] && before[1] === next[1] ? before : next));
     reportNearGaps(scrollTop, clientHeight);
@@ -78,7 +80,8 @@ export function VirtualList(props: Props) {
   };
 
   const onScroll = () => {
-    const { scrollTop, clientHeight, scrollHeight } = scroller.current!;
+    if (!scroller.current) return;
+    const { scrollTop, clientHeight, scrollHeight } = scroller.current;
     followsEnd.current = scrollTop + clientHeight >= scrollHeight - END_PX;
     latestProps.current.onScrolled(followsEnd.current);
     saveAnchor(scrollTop);
@@ -108,7 +111,8 @@ export function VirtualList(props: Props) {
 
   /** Positions the drawn rows and restores the scroll position after rows or heights changed. */
   const applyLayout = () => {
-    canvas.current!.style.height = `${heights.total}px`;
+    if (!canvas.current) return;
+    canvas.current.style.height = `${heights.total}px`;
     drawn.current!.style.transform = `translateY(${heights.start(firstDrawn.current)}px)`;
     const box = scroller.current!;
     const saved = anchor.current;

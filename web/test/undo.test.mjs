@@ -6,10 +6,12 @@ import {
   launchBrowser,
   messageField,
   openMenu,
+  sendImage,
   sendMessage,
   Server,
   sessionIdOf,
   until,
+  untilImageShown,
   untilRow,
   withPage,
 } from './harness.mjs';
@@ -145,6 +147,18 @@ test('an edited message is sent on a branch, and the original stays', async () =
     await untilRow(page, 'one');
   });
 });
+
+test('an edited message keeps its image', () =>
+  onPage('#/new', async (page) => {
+    await sendImage(page, 'look at this');
+    const id = sessionIdOf(page);
+    await page.getByRole('button', { name: 'Edit and resend as a branch' }).click();
+    await page.getByLabel('Edited message').fill('look again');
+    await page.keyboard.press('Enter');
+    await page.waitForFunction((id) => !location.hash.includes(id), id);
+    await untilRow(page, 'look again');
+    await untilImageShown(page);
+  }));
 
 test('an error card has a button to retry', async () => {
   const session = await server.createSession({ title: 'fails', message: 'fail' });
