@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ctx_core::decide::{self, Event, Invocation, Needs, SessionView, TerminationCause};
 use ctx_core::id::{NodeId, RunId, SessionId};
+use ctx_core::session::Activity;
 use ctx_core::time::{Span, Timestamp};
 use ctx_store::{Due, FeedQuery, Target};
 use tokio::time::Instant;
@@ -241,6 +242,11 @@ impl Engine {
             // Later rows are left to the next poll: those of this process are not in `own`.
             events.retain(|event| event.row <= now && !own.contains(&event.row));
             for event in &events {
+                if let Event::RunResumed { run_id, .. } = event.event
+                    && self.adopt_run(event.session, run_id).await?
+                {
+                    continue;
+                }
                 if !self.shared().is_awake(event.session)
                     && matches!(
                         event.event,
@@ -266,6 +272,18 @@ impl Engine {
             self.shared().feed.publish(events);
         }
         Ok(())
+    }
+
+    /// Carries out a run that another process opened for the agent that waits in this process.
+    /// Returns `false` if the run is not ours.
+    async fn adopt_run(&self, session: SessionId, run: RunId) -> Result<bool, Error> {
+        let view = self.store().view(&Target::Id(session), Needs::ADOPT).await?;
+        let node = self.shared().node;
+        let opened_run = view.and_then(|view| decide::adopt_run(&view, run, node));
+        let Some(opened_run) = opened_run else { return Ok(false) };
+        self.ensure_lease().await?;
+        self.start_run(session, opened_run);
+        Ok(true)
     }
 
     /// Runs messages of idle sessions, as many as there is room for.
@@ -325,14 +343,12 @@ impl Engine {
             (Some(run), _) if decide::is_orphaned(&view.session, dead) => {
                 self.recover_run(session, run.id).await
             }
-            (None, Some(owner)) if dead.contains(&owner) => {
-                self.release_session(session, owner).await
-            }
+            (_, Some(owner)) if dead.contains(&owner) => self.release_session(session, owner).await,
             _ => Ok(()),
         }
     }
 
-    /// Makes an idle session of a process belong to none.
+    /// Makes a session without a run, which belongs to a process, belong to none.
     async fn release_session(&self, session: SessionId, owner: NodeId) -> Result<(), Error> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::release_owner(view, owner, invocation)
@@ -448,13 +464,24 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether an agent of this process waits for an answer to a suspension of the session.
+    async fn keeps_suspended(&self, session: SessionId) -> bool {
+        let view = self.store().view(&Target::Id(session), Needs::NOTHING).await;
+        view.ok().flatten().is_some_and(|view| {
+            view.session.state == Activity::Suspended
+                && view.session.owner == Some(self.shared().node)
+        })
+    }
+
     /// All at once, so that a process that is slow to stop does not delay the others.
     fn release_processes(&self, before: Timestamp) -> Vec<tokio::task::JoinHandle<()>> {
-        let rest = |(session, provider): (SessionId, String)| {
-            let (engine, provider) = (self.clone(), self.shared().provider(&provider)?);
+        let rest = |(session, name): (SessionId, String)| {
+            let (engine, provider) = (self.clone(), self.shared().provider(&name)?);
             Some(tokio::spawn(async move {
                 provider.rest(session).await;
-                if !engine.shared().nodes.is_listening() {
+                // The provider ends a process that waits by a timeout of its own.
+                if engine.keeps_suspended(session).await {
+                    engine.shared().process_used(session, &name, engine.now());
                     return;
                 }
                 if let Err(error) = engine.release_session(session, engine.shared().node).await {

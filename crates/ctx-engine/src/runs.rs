@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use ctx_core::decide::{
-    self, Change, Decided, Decision, HeadBefore, HistoryKey, Invocation, Needs, OpenedRun,
+    self, Change, Decided, Decision, HeadBefore, HistoryKey, Invocation, Needs, OpenedRun, RunHost,
     SessionView, TerminationCause,
 };
 use ctx_core::draft::Entry;
-use ctx_core::id::{MessageId, RunId, SessionId, SuspensionId};
+use ctx_core::id::{MessageId, NodeId, RunId, SessionId, SuspensionId};
 use ctx_core::inbox::Overrides;
 use ctx_core::message::Role;
 use ctx_core::prompt::Choice;
@@ -92,8 +92,11 @@ impl Runs<'_> {
     ) -> Result<Option<StartedRun>, Error> {
         self.engine.ensure_lease().await?;
         let run_host = self.engine.shared().run_host.clone();
+        let keeper = self.engine.agent_keeper(&target).await?;
         let needs = Needs { suspension: Some(suspension), ..Needs::MESSAGE };
         let rule = move |view: &SessionView, invocation: &Invocation| {
+            let keeper = keeper.filter(|_| view.session.owner == keeper);
+            let run_host = RunHost { node: keeper.unwrap_or(run_host.node), ..run_host.clone() };
             decide::resume(view, suspension, &answer, &run_host, invocation)
         };
         self.engine.open_run(target, needs, key, rule).await
@@ -195,6 +198,17 @@ impl Runs<'_> {
 }
 
 impl Engine {
+    /// The other process whose agent waits for the answer to a suspension, if that process lives.
+    /// A second agent process would write to the agent's conversation at the same time.
+    async fn agent_keeper(&self, target: &Target) -> Result<Option<NodeId>, Error> {
+        let view = self.store().view(target, Needs::NOTHING).await?;
+        let owner = view.and_then(|view| view.session.owner);
+        match owner.filter(|owner| *owner != self.shared().node) {
+            Some(owner) if self.store().is_alive(owner, self.now()).await? => Ok(Some(owner)),
+            _ => Ok(None),
+        }
+    }
+
     /// Executes a rule that asks the open run to end, and waits until it has ended.
     pub(crate) async fn stop_run(
         &self,
@@ -258,7 +272,10 @@ impl Engine {
             };
             let submitted = started(written.session, &opened_run);
             let run = Some(opened_run.run.clone());
-            engine.start_run(written.session, opened_run);
+            // The process whose agent waits adopts its run when it reads the event.
+            if opened_run.session.owner == Some(engine.shared().node) {
+                engine.start_run(written.session, opened_run);
+            }
             Ok(Some(StartedRun { run, submitted }))
         })
         .await

@@ -290,7 +290,7 @@ impl Shared {
     pub(crate) fn has_sessions(&self) -> bool {
         let keeps_agents = || {
             let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
-            self.nodes.is_listening() && !processes.is_empty()
+            !processes.is_empty()
         };
         self.awake() > 0 || keeps_agents()
     }

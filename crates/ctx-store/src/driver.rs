@@ -453,6 +453,10 @@ pub(crate) trait Driver: Send + Sync {
     /// caller's clock, which a database with a clock of its own ignores.
     async fn dead_nodes(&self, now: Timestamp) -> Result<Vec<NodeId>, Error>;
 
+    /// Whether the process of a node lives and its lease has not expired at `now`, which is as in
+    /// `dead_nodes`.
+    async fn is_alive(&self, node: NodeId, now: Timestamp) -> Result<bool, Error>;
+
     /// Physical upkeep that is due at `now`, such as erasing freed bytes; `true` if there is more.
     async fn maintain(&self, now: Timestamp) -> Result<bool, Error>;
 

@@ -363,6 +363,12 @@ impl Store {
         self.driver.dead_nodes(now).await
     }
 
+    /// Whether the process of a node lives and its lease has not expired. `now` is as in
+    /// [`Store::keep_alive`].
+    pub async fn is_alive(&self, node: NodeId, now: Timestamp) -> Result<bool, Error> {
+        self.driver.is_alive(node, now).await
+    }
+
     /// Deletes turns of deleted sessions, expired idempotency keys and deliveries of long ago;
     /// `true` if there is more.
     pub async fn purge(&self, now: Timestamp) -> Result<bool, Error> {

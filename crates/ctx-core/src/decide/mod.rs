@@ -9,6 +9,7 @@
 
 mod abort;
 mod add_compaction;
+mod adopt_run;
 mod agent_tools;
 mod answer;
 mod append_turn;
@@ -70,6 +71,7 @@ mod tests;
 
 pub use abort::abort;
 pub use add_compaction::{Compacted, NewCompaction, add_compaction};
+pub use adopt_run::adopt_run;
 pub use agent_tools::{
     AgentTool, ToolOffer, ToolRefusal, WorkerAgent, check_dispatch, check_fence, check_worker_dir,
     own_worker, recipient, states_task, worker_agent,
@@ -121,7 +123,7 @@ pub use set_state::{Moved, set_state};
 pub use start::start;
 pub use submit::{ClassifyMode, RunPolicy, Submit, SubmitTarget, submit};
 pub use submit_history::{HistoryTarget, SubmittedHistory, create_with_history, submit_history};
-pub use suspend::suspend;
+pub use suspend::{Suspending, suspend};
 pub use terminate_run::{
     RECOVERIES_MAX, TerminationCause, is_orphaned, recover_run, runs_again, terminate_run,
 };
@@ -177,7 +179,8 @@ pub struct SessionView {
     pub run: Option<Run>,
     /// Open suspensions, oldest first.
     pub suspensions: Vec<Suspension>,
-    /// Suspensions of the open turn that are answered while others are still open.
+    /// Suspensions of the open turn that are answered while others are still open; with
+    /// [`Needs::resumed`], those whose answers opened the run.
     pub answered: Vec<(Suspension, Answer)>,
     /// Whether the suspension that [`Needs::suspension`] names is already answered or released.
     pub suspension_consumed: bool,
@@ -277,6 +280,8 @@ pub struct Needs {
     pub conversation: bool,
     /// The open run alone.
     pub run: bool,
+    /// The answers that opened the run, if it resumes a turn.
+    pub resumed: bool,
     /// The entries of the open turn.
     pub drafts: Drafts,
     /// Whether this suspension is already answered or released.
@@ -305,6 +310,7 @@ impl Needs {
         import: None,
         conversation: false,
         run: false,
+        resumed: false,
         drafts: Drafts::No,
         suspension: None,
         pins: false,
@@ -326,6 +332,8 @@ impl Needs {
         entity_sessions: true,
         ..Self::SEAL
     };
+    /// For a process that carries out a run which another process opened.
+    pub const ADOPT: Needs = Needs { drafts: Drafts::Always, resumed: true, ..Self::MESSAGE };
     /// For the text of a run, whose rule sees neither the inbox nor the task.
     pub const TEXT: Needs = Needs { run: true, ..Self::NOTHING };
     /// For writes of a run.

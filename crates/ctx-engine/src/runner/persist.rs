@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_core::decide::{
-    self, Checkpoint, Drafts, EndedRun, Invocation, Needs, RunEnd, SessionView, TerminationCause,
-    item_message,
+    self, Checkpoint, Drafts, EndedRun, Invocation, Needs, RunEnd, SessionView, Suspending,
+    TerminationCause, item_message,
 };
 use ctx_core::message::{Message, Role};
 use ctx_core::object::Named;
@@ -66,12 +66,16 @@ impl Runner<'_> {
         self.paused_until = (left >= PAUSE_MIN).then_some(until);
     }
 
-    /// Whether the session stays with this process, which has a live agent for it. Where all
-    /// processes run on one machine, a session never waits for another process.
+    /// Whether the idle session stays with this process, which has a live agent for it. Where all
+    /// processes run on one machine, a message never waits for another process.
     fn keeps_agent(&self) -> bool {
-        let (shared, run) = (self.engine.shared(), &self.opened_run.run);
-        shared.nodes.is_listening()
-            && shared.provider(&run.provider_id).is_some_and(|it| it.about().agent.is_some())
+        self.engine.shared().nodes.is_listening() && self.is_agent()
+    }
+
+    /// Whether the run's provider is an agent with a process of its own.
+    fn is_agent(&self) -> bool {
+        let provider = self.engine.shared().provider(&self.opened_run.run.provider_id);
+        provider.is_some_and(|it| it.about().agent.is_some())
     }
 
     /// Stores the progress, or keeps it for the next try.
@@ -140,14 +144,14 @@ impl Runner<'_> {
     /// Stores the suspension. Returns the reason if the run was cancelled instead.
     async fn suspend(&mut self, awaited: Vec<Awaited>) -> Option<Cancel> {
         for try_ in 0..END_TRIES {
-            let (run, fence, entries, awaited) = (
-                self.opened_run.run.id,
-                self.opened_run.run.fence,
-                self.new.entries.clone(),
-                awaited.clone(),
-            );
+            let (run, fence) = (self.opened_run.run.id, self.opened_run.run.fence);
+            let suspending = Suspending {
+                entries: self.new.entries.clone(),
+                awaited: awaited.clone(),
+                keeps_agent: self.is_agent() && self.engine.shared().watches_store(),
+            };
             let rule = move |view: &SessionView, invocation: &Invocation| {
-                decide::suspend(view, run, fence, &entries, &awaited, invocation)
+                decide::suspend(view, run, fence, &suspending, invocation)
             };
             let (feed, session) = (&self.engine.shared().feed, self.session);
             let show = || feed.send_texts(session, &self.unshown);

@@ -421,6 +421,13 @@ impl Driver for Postgres {
         .await
     }
 
+    async fn is_alive(&self, node: NodeId, _: Timestamp) -> Result<bool, Error> {
+        const ALIVE: &str = "SELECT 1 FROM nodes WHERE id = ?1
+             AND expires_at >= (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+        self.on_thread(move |conn, _| Ok(!conn.query(ALIVE, args![&node.to_string()])?.is_empty()))
+            .await
+    }
+
     async fn maintain(&self, _: Timestamp) -> Result<bool, Error> {
         const FORGET: &str = "DELETE FROM lanes WHERE used_at < now() - interval '7 days'";
         self.with_reader(|conn, _| conn.query(FORGET, &[]).map(|_| false)).await

@@ -307,8 +307,27 @@ pub(crate) fn answered(db: &dyn Db, session: i64) -> Result<Vec<(Suspension, Ans
            AND run = (SELECT last_run FROM sessions WHERE row = ?1)
          ORDER BY id",
         args![session],
-        |row| Ok((suspension(row)?, from_json("an answer", row.get(4)?)?)),
+        answered_suspension,
     )
+}
+
+/// The suspensions whose answers opened the newest run, oldest first: those of the run before it.
+pub(crate) fn newest_answered(
+    db: &dyn Db,
+    session: i64,
+) -> Result<Vec<(Suspension, Answer)>, Error> {
+    db.rows(
+        "SELECT session, id, awaited, created_at, answer FROM suspensions
+         WHERE session = ?1 AND answer IS NOT NULL
+           AND run = (SELECT MAX(run) FROM suspensions WHERE session = ?1)
+         ORDER BY id",
+        args![session],
+        answered_suspension,
+    )
+}
+
+fn answered_suspension(row: Row<'_>) -> Result<(Suspension, Answer), Error> {
+    Ok((suspension(row)?, from_json("an answer", row.get(4)?)?))
 }
 
 pub(crate) fn is_consumed(db: &dyn Db, session: i64, id: SuspensionId) -> Result<bool, Error> {

@@ -168,6 +168,9 @@ fn load_conversation(
         view.suspensions = seconds(conversation_rows::suspensions(db, &[row])?);
         view.answered = conversation_rows::answered(db, row)?;
     }
+    if needs.resumed && state == Activity::Running {
+        view.answered = conversation_rows::newest_answered(db, row)?;
+    }
     if needs.conversation || needs.dropped {
         view.inbox = seconds(conversation_rows::inboxes(db, &[row], needs.dropped)?);
     }

@@ -449,6 +449,11 @@ impl Driver for Sqlite {
         self.on_thread(move |reader, files| node_locks::dead(&reader.main, files, now)).await
     }
 
+    async fn is_alive(&self, node: NodeId, now: Timestamp) -> Result<bool, Error> {
+        self.on_thread(move |reader, files| node_locks::is_alive(&reader.main, files, node, now))
+            .await
+    }
+
     async fn maintain(&self, now: Timestamp) -> Result<bool, Error> {
         // Verbs leave the log to this process, also while it writes nothing itself.
         let shared = &self.pool.shared;

@@ -138,6 +138,20 @@ pub(crate) fn dead(
     Ok(dead)
 }
 
+/// Whether the process of a node lives and its lease has not expired.
+pub(crate) fn is_alive(
+    connection: &Connection,
+    files: &Files,
+    node: NodeId,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let name = node.to_string();
+    let mut statement = connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM nodes WHERE id = ?1 AND expires_at >= ?2)")?;
+    let is_leased = statement.query_row(params![name, now.0], |row| row.get(0))?;
+    Ok(is_leased && is_locked(&path_of(files, &name)))
+}
+
 /// Whether a process holds the lock of a file.
 fn is_locked(path: &Path) -> bool {
     match File::open(path) {

@@ -264,7 +264,7 @@ enum Wait {
 /// Lowers the priority of a background thread. Otherwise it delays the writer after each sync,
 /// which costs a seventh of the throughput of many writers.
 pub(crate) fn lower_priority() {
-    const NICE: i32 = 10;
+    const NICE: i32 = 19;
     // Not permitted everywhere; then all threads are equal.
     let _ = rustix::process::nice(NICE);
 }

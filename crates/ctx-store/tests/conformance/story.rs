@@ -224,8 +224,10 @@ async fn has_a_row_of_everything(store: &StoreHandle) {
     assert_eq!((waiting.suspensions.len(), waiting.answered.len()), (1, 1));
     assert!(!waiting.drafts.is_empty());
     assert!(store.dead_nodes(at(2000)).await.expect("nodes").is_empty());
+    assert!(store.is_alive(NODE, at(2000)).await.expect("a node"));
     assert!(store.keep_alive(NODE, at(2000), Span(0)).await.expect("renewed for no time"));
     assert_eq!(store.dead_nodes(at(2001)).await.expect("nodes"), [NODE]);
+    assert!(!store.is_alive(NODE, at(2001)).await.expect("a node"));
     // outbox
     let statuses: Vec<_> = snapshot.outbox.iter().map(|row| row.status).collect();
     assert_eq!(statuses, [Status::Pending, Status::Dead, Status::Delivered]);

@@ -1,6 +1,7 @@
 //! Suspensions: what a session waits for survives a restart, and is answered once.
 
-use ctx_core::decide::OpenedRun;
+use ctx_core::decide::{self, Needs, OpenedRun};
+use ctx_core::id::NodeId;
 use ctx_core::inbox::Mode;
 use ctx_core::message::Part;
 use ctx_core::refusal::Refusal;
@@ -8,13 +9,13 @@ use ctx_core::run::Outcome;
 use ctx_core::session::Activity;
 use ctx_core::suspension::{Kind, Suspension};
 use ctx_core::turn;
-use ctx_store::{Error, SessionQuery};
+use ctx_store::{Error, SessionQuery, Target};
 use tokio::task::JoinSet;
 use ulid::Ulid;
 
 use crate::Backend;
 use crate::harness::{
-    SessionWriter, Snapshot, StoreHandle, assistant_text, at, awaited_calls, awaited_choice,
+    NODE, SessionWriter, Snapshot, StoreHandle, assistant_text, at, awaited_calls, awaited_choice,
     choice, results, submission, submission_in, verify,
 };
 
@@ -59,6 +60,14 @@ pub(crate) async fn a_suspension_survives_reopening_and_resumes_the_turn(backend
     assert!(opened.run.fence > before.run.fence && opened.run.id != before.run.id);
     let view = writer.view().await;
     assert_eq!((view.session.state, view.suspensions.len()), (Activity::Running, 0));
+    // The process that keeps the agent finds the same run in the store, and no other process does.
+    let view = store.view(&Target::Label("main".to_owned()), Needs::ADOPT).await.expect("read");
+    let view = view.expect("a session");
+    let adopted = decide::adopt_run(&view, opened.run.id, NODE).expect("its run");
+    assert_eq!((&adopted.run, &adopted.drafts), (&opened.run, &opened.drafts));
+    assert_eq!((&adopted.items, &adopted.resumes), (&opened.items, &opened.resumes));
+    assert_eq!(decide::adopt_run(&view, opened.run.id, NodeId(Ulid(78))), None);
+    assert_eq!(decide::adopt_run(&view, before.run.id, NODE), None);
     assert_eq!(verify(&store).await.findings, []);
 }
 

@@ -6,7 +6,8 @@ use ctx_core::compaction::{By, Compaction, Metadata, Trigger, Type};
 use ctx_core::decide::{
     self, Accepted, Batch, Checkpoint, ClassifyMode, Compacted, Decision, Delivered, Drafts,
     EndedRun, Invocation, Needs, NewCompaction, OpenedRun, ProviderCapabilities, ProviderCatalog,
-    RunEnd, RunHost, RunPolicy, SessionView, Settings, Submit, SubmitTarget, TerminationCause,
+    RunEnd, RunHost, RunPolicy, SessionView, Settings, Submit, SubmitTarget, Suspending,
+    TerminationCause,
 };
 use ctx_core::draft;
 use ctx_core::id::{MessageId, NodeId, RunId, SuspensionId, TurnId};
@@ -271,8 +272,9 @@ impl SessionWriter {
         ms: i64,
     ) -> Result<Written<Option<Cancel>>, Error> {
         let (id, fence) = (run.id, run.fence);
+        let suspending = Suspending { entries, awaited, keeps_agent: false };
         self.decide(ms, Vec::new(), move |view, invocation| {
-            decide::suspend(view, id, fence, &entries, &awaited, invocation)
+            decide::suspend(view, id, fence, &suspending, invocation)
         })
         .await
     }

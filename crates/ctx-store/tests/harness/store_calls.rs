@@ -408,6 +408,10 @@ impl StoreHandle {
         call!(self.dead_nodes(now))
     }
 
+    pub(crate) async fn is_alive(&self, node: NodeId, now: Timestamp) -> Result<bool, Error> {
+        call!(self.is_alive(node, now))
+    }
+
     pub(crate) async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<StoredOutgoing>, Error> {
         call!(self.outbox(query))
     }

@@ -14,8 +14,8 @@ use super::model::{Model, completed, wrote};
 use crate::compaction::{self, Compaction, Trigger};
 use crate::decide::{
     self, Checkpoint, ClassifyMode, Decided, EndedRun, Invocation, Patch, ProviderCapabilities,
-    ProviderCatalog, RunHost, RunPolicy, SessionView, Submit, SubmitTarget, TerminationCause,
-    item_message,
+    ProviderCatalog, RunHost, RunPolicy, SessionView, Submit, SubmitTarget, Suspending,
+    TerminationCause, item_message,
 };
 use crate::draft::{Draft, Entry};
 use crate::id::{MessageId, NodeId, RunId};
@@ -333,13 +333,13 @@ impl Story {
 
     fn suspend(&mut self, kinds: &[Kind]) {
         let Some(run) = self.open_run() else { return };
-        let awaited: Vec<Awaited> = kinds.iter().map(|kind| awaited(*kind)).collect();
+        let awaited = kinds.iter().map(|kind| awaited(*kind)).collect();
+        let suspending = Suspending { awaited, ..Suspending::default() };
         assert!(self.run(|view, invocation| decide::suspend(
             view,
             run.id,
             run.fence,
-            &[],
-            &awaited,
+            &suspending,
             invocation
         )));
         if self.open_run().is_none() {

@@ -5,7 +5,7 @@ use ulid::Ulid;
 use super::model::{Model, completed};
 use crate::decide::{
     self, Checkpoint, Decided, EndedRun, Invocation, ProviderCapabilities, ProviderCatalog,
-    RunHost, RunPolicy, SessionView, Submit, SubmitTarget, TerminationCause,
+    RunHost, RunPolicy, SessionView, Submit, SubmitTarget, Suspending, TerminationCause,
 };
 use crate::draft::{Draft, Entry};
 use crate::id::{MessageId, NodeId};
@@ -109,8 +109,9 @@ impl Chat {
 
     fn suspend(&mut self, awaited: &[Awaited]) {
         let run = self.run();
+        let suspending = Suspending { awaited: awaited.to_vec(), ..Suspending::default() };
         self.decide(|view, invocation| {
-            decide::suspend(view, run.id, run.fence, &[], awaited, invocation)
+            decide::suspend(view, run.id, run.fence, &suspending, invocation)
         });
     }
 

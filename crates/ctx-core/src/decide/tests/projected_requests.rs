@@ -14,7 +14,7 @@ use super::model::{Model, completed};
 use crate::decide::{
     self, Change, Checkpoint, ClassifyMode, Decided, EndedRun, Fork, Invocation, Patch,
     ProviderCapabilities, ProviderCatalog, RunHost, RunPolicy, SessionView, Submit, SubmitTarget,
-    TerminationCause, TurnPosition, item_message, retry_items,
+    Suspending, TerminationCause, TurnPosition, item_message, retry_items,
 };
 use crate::draft::{Draft, Entry};
 use crate::history_text;
@@ -322,7 +322,8 @@ impl Story {
         }];
         let end = asked_to_end(&run).unwrap_or(End::Completed);
         self.run(end, |view, invocation| {
-            decide::suspend(view, run.id, run.fence, &[], &awaited, invocation)
+            let suspending = Suspending { awaited: awaited.clone(), ..Suspending::default() };
+            decide::suspend(view, run.id, run.fence, &suspending, invocation)
         });
     }
 

@@ -5,7 +5,7 @@ use ulid::Ulid;
 use super::model::{Model, completed, worker};
 use crate::decide::{
     self, Accepted, Change, Checkpoint, ClassifyMode, EndedRun, ProviderCatalog, RunHost,
-    RunPolicy, Submit, SubmitTarget, WorkerReport,
+    RunPolicy, Submit, SubmitTarget, Suspending, WorkerReport,
 };
 use crate::id::{MessageId, NodeId, ObjectId, SuspensionId, TurnId};
 use crate::inbox::Overrides;
@@ -256,8 +256,9 @@ fn results_of_client_tools_are_work_with_the_name_of_the_tool() {
         question: None,
         provider_state: None,
     };
+    let suspending = Suspending { awaited: vec![awaited], ..Suspending::default() };
     let decision =
-        decide::suspend(&model.view, run.id, run.fence, &[], &[awaited], &model.invocation());
+        decide::suspend(&model.view, run.id, run.fence, &suspending, &model.invocation());
     model.apply(decision.expect("suspended"));
     let result = |id: &str, content: &str, is_error| CallResult {
         tool_call_id: id.to_owned(),
