@@ -19,9 +19,9 @@ export function Inbox({ store }: { store: SessionStore }) {
     <>
       {items.length > 0 && (
         <section class="card inbox" aria-label="Inbox">
-          <h3>
+          <h2>
             Queued messages <Chip>{items.length}</Chip>
-          </h3>
+          </h2>
           <ol>
             {items.map((item, n) => (
               <Item

@@ -227,6 +227,58 @@ async function createViews() {
       narrow: true,
     },
     {
+      name: 'controls of a run',
+      url: at(sessions.inbox),
+      open: (page) => page.getByRole('radio', { name: 'Add to queue' }).waitFor(),
+      narrow: true,
+    },
+    {
+      name: 'menu, toast and the editor of a message',
+      url: at(sessions.conversation),
+      open: async (page) => {
+        await untilRow(page, DEMO.clock);
+        await page.keyboard.press('e');
+        await page.locator('.toast').waitFor();
+        await page.keyboard.press('z');
+        await page.locator('.toast').waitFor({ state: 'detached' });
+        await page.keyboard.press(']');
+        await page.locator('.row-footer').last().waitFor();
+        await button(page, 'Edit and resend as a branch').first().click();
+        await page.getByLabel('Edited message').waitFor();
+        await button(page, 'More actions').click();
+        await page.getByRole('menu').waitFor();
+      },
+      narrow: true,
+    },
+    {
+      name: 'context meter',
+      url: at(sessions.compacted),
+      open: async (page) => {
+        await page.locator('.context-meter').getByRole('button').click();
+        await page.locator('.context-meter p').waitFor();
+      },
+    },
+    {
+      name: 'palette',
+      url: `${server.url}/`,
+      open: async (page) => {
+        await page.locator('.session').first().waitFor();
+        await page.keyboard.press('Control+k');
+        await page.getByRole('dialog').getByRole('option').first().waitFor();
+      },
+      narrow: true,
+    },
+    {
+      name: 'deletion that can be undone',
+      url: at(sessions.decided),
+      open: async (page) => {
+        await untilRow(page, 'Permission asked');
+        await openMenu(page, 'Delete…');
+        await page.locator('.toast').waitFor();
+      },
+      narrow: true,
+    },
+    {
       name: 'commits',
       url: `${server.url}/#/commits`,
       open: (page) => page.locator('.commit').first().waitFor(),

@@ -22,6 +22,7 @@ use super::authorization::{self, RequestHead};
 use super::mcp::MCP_ROUTE;
 use super::openai;
 use super::problem_details::{Error, PROBLEM_JSON};
+use super::web_page::DIAGRAM_SCRIPT_PATH;
 use super::{ServeOptions, Shared};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -160,6 +161,8 @@ fn check_host_and_origin(request: &Request, options: &ServeOptions) -> Result<()
         return Err(wrong_host(host.as_str()));
     }
     match request.headers().get(ORIGIN) {
+        // The frame that draws diagrams has no origin. Its script is public.
+        Some(origin) if origin == "null" && request.uri().path() == DIAGRAM_SCRIPT_PATH => Ok(()),
         Some(origin) if !is_same_origin(origin, &host) => Err(Error::new(
             StatusCode::FORBIDDEN,
             "foreign_origin",

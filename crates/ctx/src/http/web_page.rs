@@ -23,6 +23,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 const DIAGRAM_FRAME: &str = "diagram-frame.html";
 /// The script of that frame, which a document without an origin has to load.
 const DIAGRAM_SCRIPT: &str = "diagram-frame.js";
+pub(super) const DIAGRAM_SCRIPT_PATH: &str = "/assets/diagram-frame.js";
 const DIAGRAM_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts";
 
