@@ -11,6 +11,7 @@ import {
   DM_POLICIES,
   launchBrowser,
   modelConfig,
+  openMenu,
   openPage,
   Server,
   startChannel,
@@ -49,7 +50,22 @@ const SUMMARY =
   'The nightly build takes 41 minutes, 26 of them linking. **Decided:** one binary for all ' +
   'integration tests, `lld` on CI. **Open:** whether the cache of the runners is shared.';
 
+const QUEUE = 'How long does a message wait?';
+const READING = `With arrivals $\\lambda$ and service $\\mu$ per second a message waits[^1]
+
+$$W = \\frac{\\lambda}{\\mu(\\mu - \\lambda)}$$
+
+\`\`\`mermaid
+graph LR
+  Sender --> Inbox
+  Inbox -->|one at a time| Agent
+  Agent --> Transcript
+\`\`\`
+
+[^1]: On average, with one agent.`;
+
 const ANSWERS = {
+  [QUEUE]: READING,
   otherwise: SUMMARY,
   'Where does the nightly build spend its time?':
     'In linking: **26 of 41 minutes**. Each of the 34 integration tests is a separate binary, ' +
@@ -250,7 +266,7 @@ async function shootChannels(browser, server, channel) {
   });
   await shoot(browser, 'details', to(`#/s/${merged.id}`), async (page) => {
     await page.locator('.row-footer').first().waitFor();
-    await page.getByTitle('Details (i)').click();
+    await openPanel(page, 'Details');
     await page.getByRole('complementary').getByRole('link', { name: 'Mom' }).waitFor();
   });
   await shoot(browser, 'deliveries', to('#/deliveries'), async (page) =>
@@ -258,10 +274,24 @@ async function shootChannels(browser, server, channel) {
   );
 }
 
-async function shoot(browser, name, url, act, sizes = ['wide', 'narrow']) {
+/** The panels have buttons, or entries of the menu where there is no room for buttons. */
+async function openPanel(page, name) {
+  const button = page.getByRole('button', { name }).first();
+  if (await button.isVisible()) await button.click();
+  else await openMenu(page, name);
+}
+
+const VIEWPORTS = {
+  wide: { width: 1440, height: 900 },
+  medium: { width: 1024, height: 768 },
+  narrow: { width: 390, height: 844 },
+};
+
+async function shoot(browser, name, url, act, sizes = ['wide', 'medium', 'narrow']) {
   for (const size of sizes) {
-    for (const colorScheme of ['light', 'dark']) {
-      const viewport = size === 'wide' ? { width: 1280, height: 820 } : { width: 390, height: 844 };
+    // The dark theme differs only in its colors, so one width less is enough.
+    for (const colorScheme of size === 'medium' ? ['light'] : ['light', 'dark']) {
+      const viewport = VIEWPORTS[size];
       const page = await openPage(browser, url, { viewport, colorScheme });
       await act(page, size);
       await page.evaluate(() => document.fonts.ready);
@@ -357,12 +387,12 @@ try {
   );
   await shoot(browser, 'compact', to(`#/s/${compacted.id}`), async (page) => {
     await untilRow(page, 'I set it for CI only');
-    await page.getByRole('button', { name: 'Compact…' }).click();
+    await openMenu(page, 'Compact…');
     await page.getByLabel('Focus of the summary').fill('decisions');
   });
   await shoot(browser, 'branches', to(`#/s/${sessions.review.id}`), async (page) => {
     await page.locator('.row-footer').first().waitFor();
-    await page.getByTitle('Branches (b)').click();
+    await openPanel(page, 'Branches');
     await page.locator('.tree-excerpt').filter({ hasText: 'jitter' }).first().waitFor();
   });
   await shoot(browser, 'compare', to('#/s/review/compare/review-jitter'), async (page) =>
@@ -370,7 +400,7 @@ try {
   );
   await shoot(browser, 'task', to(`#/s/${sessions.task.id}`), async (page) => {
     await page.locator('.row-footer').first().waitFor();
-    await page.locator('.panel-button').first().click();
+    await openPanel(page, /^Task/);
     await page.locator('.commit').waitFor();
   });
   await shoot(browser, 'permission', to(`#/s/${sessions.permission.id}`), async (page) =>
@@ -384,6 +414,22 @@ try {
   await shoot(browser, 'new', to('#/new'), async (page) =>
     page.getByRole('heading', { name: 'New session' }).waitFor(),
   );
+  await shoot(browser, 'undo', to(`#/s/${sessions.review.id}`), async (page) => {
+    await page.locator('.row-footer').first().waitFor();
+    await openMenu(page, 'Delete…');
+    await page.locator('.toast').waitFor();
+  });
+  await shoot(browser, 'palette', to(''), async (page) => {
+    await page.locator('.session').nth(4).waitFor();
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type('re');
+    await page.getByRole('dialog').getByRole('option').nth(2).waitFor();
+  });
+  const reading = await server.createSession({ title: 'How long is the queue?', message: QUEUE });
+  await shoot(browser, 'reading', to(`#/s/${reading.id}`), async (page) => {
+    await page.locator('.row-text .diagram img').waitFor();
+    await page.locator('.row-text math').first().waitFor();
+  });
   await shoot(browser, 'commits', to('#/commits'), async (page) =>
     page.locator('.commit').first().waitFor(),
   );

@@ -142,6 +142,7 @@ export interface Session {
   provider_id: string | null;
   model: string | null;
   origin: string;
+  /** The session that started this one; of a fork, its origin and the turn where it starts. */
   parent: { session: string; turn: string | null } | null;
   task: Task | null;
   run: Run | null;
@@ -228,6 +229,8 @@ export interface Provider {
   reason: string | null;
   models: string[] | null;
   model: string | null;
+  /** In tokens; 0 if it is not known. */
+  context_window: number;
   commands: Command[] | null;
   can: { steer: boolean; images: boolean; tools: boolean; compact: boolean };
 }

@@ -26,7 +26,7 @@ export const hasErrorCode = (error: unknown, code: string) =>
 export function errorText(error: unknown): string {
   if (error instanceof ApiError)
     return error.hint ? `${error.message} (${error.hint})` : error.message;
-  return String(error);
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** Stores the token for this tab only. */

@@ -1,10 +1,10 @@
 // Compaction of the context window: the marker in the transcript and the dialog that requests one.
-import { useRef, useState } from 'preact/hooks';
+import { signal } from '@preact/signals';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
 import { post, sessionPath } from './api';
 import type { Compaction, Session, Turn } from './api-types';
 import { Collapsible } from './collapsible';
-import { IconButton } from './icon';
 import { renderMarkdown } from './markdown';
 import { SafeHtml } from './markdown-block';
 import { fetchProviders, providers } from './provider-store';
@@ -114,15 +114,19 @@ function unavailableReason(session: Session): string | null {
     : null;
 }
 
-export function CompactButton({ store, session }: { store: SessionStore; session: Session }) {
+/** Opens the dialog. */
+export const isCompactOpen = signal(false);
+
+export function CompactDialog({ store, session }: { store: SessionStore; session: Session }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [focus, setFocus] = useState('');
   const [busy, error, run] = useAction();
-  const open = () => {
+  useEffect(() => {
+    if (!isCompactOpen.value) return;
     // An agent reports its commands only after it has started.
     void fetchProviders();
     dialog.current?.showModal();
-  };
+  }, [isCompactOpen.value]);
   const compact = () =>
     run(async () => {
       const body = focus.trim() ? { focus: focus.trim() } : {};
@@ -133,41 +137,42 @@ export function CompactButton({ store, session }: { store: SessionStore; session
     });
   const reason = unavailableReason(session);
   return (
-    <>
-      <IconButton icon="compact" label="Compact…" onClick={open} />
-      <dialog ref={dialog} aria-labelledby="compact-title">
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            compact();
-          }}
-        >
-          <h2 id="compact-title">Compact the context?</h2>
-          <p>
-            Earlier turns will be sent to the model as a summary. Nothing is deleted, and pinned
-            turns are still sent in full.
-          </p>
-          <label>
-            Focus of the summary
-            <input
-              value={focus}
-              onInput={(event) => setFocus(event.currentTarget.value)}
-              placeholder="optional"
-              disabled={reason !== null}
-            />
-          </label>
-          {reason && <p class="hint">{reason}</p>}
-          <ErrorMessage text={error} />
-          <div class="buttons">
-            <button type="button" onClick={() => dialog.current?.close()}>
-              Cancel
-            </button>
-            <button type="submit" class="primary" disabled={busy || reason !== null}>
-              Compact
-            </button>
-          </div>
-        </form>
-      </dialog>
-    </>
+    <dialog
+      ref={dialog}
+      aria-labelledby="compact-title"
+      onClose={() => (isCompactOpen.value = false)}
+    >
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          compact();
+        }}
+      >
+        <h2 id="compact-title">Compact the context?</h2>
+        <p>
+          Earlier turns will be sent to the model as a summary. Nothing is deleted, and pinned turns
+          are still sent in full.
+        </p>
+        <label>
+          Focus of the summary
+          <input
+            value={focus}
+            onInput={(event) => setFocus(event.currentTarget.value)}
+            placeholder="optional"
+            disabled={reason !== null}
+          />
+        </label>
+        {reason && <p class="hint">{reason}</p>}
+        <ErrorMessage text={error} />
+        <div class="buttons">
+          <button type="button" onClick={() => dialog.current?.close()}>
+            Cancel
+          </button>
+          <button type="submit" class="primary" disabled={busy || reason !== null}>
+            Compact
+          </button>
+        </div>
+      </form>
+    </dialog>
   );
 }

@@ -1,8 +1,9 @@
 // Two branches side by side: the number of shared turns, then each branch's own turns in pairs.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ErrorMessage } from './action';
 import { errorText, get, sessionPath } from './api';
 import type { Session, Turn } from './api-types';
+import { markDifferences } from './difference-marks';
 import { Icon } from './icon';
 import { hrefTo } from './route';
 import { turnRows } from './row-model';
@@ -12,6 +13,9 @@ import { customLabel, plural, sessionName } from './session-display';
 const PAGE_SIZE = 50;
 /** Loading stops when this many turns per branch have no common ancestor. */
 const TURNS_MAX = 200;
+
+const SIDES = ['left', 'right'] as const;
+type Side = (typeof SIDES)[number];
 
 interface Comparison {
   /** Number of shared turns. */
@@ -59,6 +63,8 @@ export function CompareView({ id, other }: { id: string; other: string }) {
   const [comparison, setComparison] = useState<Comparison | null>(null);
   const [sessions, setSessions] = useState<[Session, Session] | null>(null);
   const [error, setError] = useState<string | null>(null);
+  /** On a narrow screen one branch is shown at a time. */
+  const [shown, setShown] = useState<Side>('left');
   useEffect(() => {
     let cancelled = false;
     setComparison(null);
@@ -88,17 +94,22 @@ export function CompareView({ id, other }: { id: string; other: string }) {
         </div>
       </header>
       <ErrorMessage text={error} />
-      <div class="page-body" tabIndex={0} role="region" aria-label="Both branches">
-        {sessions && (
-          <div class="pair pair-head">
-            {sessions.map((session) => (
-              <a key={session.id} href={hrefTo.session(session.id)}>
-                {sessionName(session)}
-                <span class="hint"> {customLabel(session)}</span>
-              </a>
-            ))}
-          </div>
-        )}
+      {sessions && (
+        <div class="branch-tabs" role="group" aria-label="Branch">
+          {SIDES.map((side, n) => (
+            <button
+              key={side}
+              type="button"
+              aria-pressed={shown === side}
+              onClick={() => setShown(side)}
+            >
+              <span>{sessionName(sessions[n]!)}</span>
+            </button>
+          ))}
+        </div>
+      )}
+      <div class={`page-body shows-${shown}`} tabIndex={0} role="region" aria-label="Both branches">
+        {sessions && comparison && <BranchHeads sessions={sessions} comparison={comparison} />}
         {comparison && <Pairs comparison={comparison} />}
       </div>
     </main>
@@ -115,20 +126,80 @@ function Pairs({ comparison }: { comparison: Comparison }) {
         {isTruncated && ' Only the newest turns are shown.'}
       </p>
       {Array.from({ length }, (_, n) => (
-        <div class="pair" key={n}>
-          <Side turn={left[n]} />
-          <Side turn={right[n]} />
-        </div>
+        <Pair key={n} depth={shared + n + 1} left={left[n]} right={right[n]} />
       ))}
       {length === 0 && <p class="empty">Both branches have the same head.</p>}
     </>
   );
 }
 
-function Side({ turn }: { turn: Turn | undefined }) {
-  if (!turn) return <div class="side none" />;
+interface HeadsProps {
+  sessions: [Session, Session];
+  comparison: Comparison;
+}
+
+function BranchHeads({ sessions, comparison }: HeadsProps) {
   return (
-    <div class="side">
+    <div class="pair pair-head">
+      {SIDES.map((side, n) => {
+        const session = sessions[n]!;
+        const turns = comparison[side].length;
+        return (
+          <h2 key={side} class={side} dir="auto">
+            <a href={hrefTo.session(session.id)}>{sessionName(session)}</a>
+            <span class="hint">
+              {' '}
+              {[customLabel(session), `${plural(turns, 'turn')} of its own`]
+                .filter(Boolean)
+                .join(' · ')}
+            </span>
+          </h2>
+        );
+      })}
+    </div>
+  );
+}
+
+interface PairProps {
+  depth: number;
+  left: Turn | undefined;
+  right: Turn | undefined;
+}
+
+/** The turns of both branches at one depth. The words that differ are marked. */
+function Pair({ depth, left, right }: PairProps) {
+  const element = useRef<HTMLDivElement>(null);
+  const [count, setCount] = useState<number | null>(null);
+  useEffect(() => {
+    if (!left || !right) return;
+    const marked = markDifferences(element.current!);
+    setCount(marked?.count ?? null);
+    return marked?.clear;
+  }, [left, right]);
+  const note =
+    !left || !right
+      ? 'only on one branch'
+      : count === null
+        ? 'differs'
+        : count === 0
+          ? 'the same on both branches'
+          : `${plural(count, 'word')} differ${count === 1 ? 's' : ''}`;
+  return (
+    <div class="pair" ref={element}>
+      <p class="pair-note">
+        Turn {depth}
+        {note && ` · ${note}`}
+      </p>
+      <BranchTurn side="left" turn={left} />
+      <BranchTurn side="right" turn={right} />
+    </div>
+  );
+}
+
+function BranchTurn({ side, turn }: { side: Side; turn: Turn | undefined }) {
+  if (!turn) return <div class={`side none ${side}`} />;
+  return (
+    <div class={`side ${side}`}>
       {turnRows(turn).map((row) => (
         <div class={`row row-${row.kind}`} key={row.key}>
           <RowView row={row} actions={null} />

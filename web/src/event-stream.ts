@@ -1,6 +1,6 @@
 // Follows a feed of server-sent events. After a disconnect it continues with the event after the
 // last received one. It uses `fetch`, because `EventSource` cannot send a token.
-import { signal } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import { ApiError, request } from './api';
 import type { FeedEvent } from './api-types';
 import { SseParser } from './sse-parser';
@@ -12,7 +12,25 @@ const RETRY_MS = [250, 500, 1000, 2000, 3000];
 /** A hidden tab closes its connections after this time: browsers allow only six per server. */
 const HIDDEN_TIMEOUT_MS = 20_000;
 
-export const connection = signal<'connecting' | 'connected' | 'lost'>('connecting');
+type Connection = 'connecting' | 'connected' | 'lost';
+
+/** The state of each open stream. A stream that was closed does not count, so that the page never
+ * reports a connection that it does not need any more. */
+const streams = signal<ReadonlyMap<symbol, Connection>>(new Map());
+
+export const connection = computed((): Connection => {
+  const states = [...streams.value.values()];
+  if (states.includes('lost')) return 'lost';
+  return states.includes('connected') ? 'connected' : 'connecting';
+});
+
+function setStream(stream: symbol, state: Connection | null): void {
+  if ((streams.value.get(stream) ?? null) === state) return;
+  const next = new Map(streams.value);
+  if (state === null) next.delete(stream);
+  else next.set(stream, state);
+  streams.value = next;
+}
 
 export interface EventHandler {
   /** The id after which the stream continues; read before each connection attempt. */
@@ -27,19 +45,25 @@ export interface EventHandler {
 /** Follows the feed until the returned function is called. */
 export function followEvents(path: string, handler: EventHandler): () => void {
   let stopped = false;
+  const stream = Symbol(path);
   let current: AbortController | null = null;
   const run = async () => {
     for (let failures = 0; !stopped; failures++) {
       await untilVisible();
       if (stopped) return;
       current = new AbortController();
-      const result = await connect(path, handler, current).catch((error: unknown) => error);
+      const open = () => {
+        setStream(stream, 'connected');
+        handler.onOpen();
+      };
+      const result = await connect(path, handler, open, current).catch((error: unknown) => error);
       if (stopped) return;
       if (result === true) failures = 0;
       else if (result instanceof ApiError && [401, 404].includes(result.status)) {
+        setStream(stream, null);
         return handler.onEnd?.(result);
       }
-      if (!document.hidden) connection.value = 'lost';
+      if (!document.hidden) setStream(stream, 'lost');
       await delay(RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]!);
     }
   };
@@ -47,6 +71,7 @@ export function followEvents(path: string, handler: EventHandler): () => void {
   void run();
   return () => {
     stopped = true;
+    setStream(stream, null);
     stopWatching();
     current?.abort();
   };
@@ -56,13 +81,13 @@ export function followEvents(path: string, handler: EventHandler): () => void {
 async function connect(
   path: string,
   handler: EventHandler,
+  onOpen: () => void,
   controller: AbortController,
 ): Promise<true> {
   const after = handler.lastEventId();
   const headers: Record<string, string> = after === null ? {} : { 'last-event-id': String(after) };
   const response = await request('GET', path, { signal: controller.signal, headers });
-  connection.value = 'connected';
-  handler.onOpen();
+  onOpen();
   const parser = new SseParser();
   const decoder = new TextDecoder();
   const body = response.body!.getReader();

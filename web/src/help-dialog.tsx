@@ -6,15 +6,20 @@ export const isHelpOpen = signal(false);
 
 /** The handlers are in keyboard-shortcuts.ts. */
 const SHORTCUTS: [keys: string[], description: string][] = [
+  [['Ctrl K'], 'Open a session or run an action'],
   [['j', 'k'], 'Next and previous session'],
-  [['/'], 'Search sessions and messages'],
+  [['J', 'K'], 'Next and previous message of yours'],
+  [['[', ']'], 'Previous and next branch'],
+  [['/'], 'Find in sessions and messages'],
   [['n'], 'New session'],
-  [['e'], 'Archive or unarchive the session'],
   [['r'], 'Write a message'],
+  [['Enter'], 'Send; Shift+Enter for a new line'],
+  [['Esc'], 'Stop the agent; leave a field; close a dialog'],
+  [['e'], 'Archive or unarchive the session'],
+  [['z'], 'Undo'],
+  [['F2'], 'Rename the session that has the focus in the list'],
   [['t', 'b', 'i'], 'Task, branches and details panel'],
   [['p', 'd'], 'People, deliveries'],
-  [['Enter'], 'Send; Shift+Enter for a new line'],
-  [['Esc'], 'Leave the field, close a dialog'],
   [['?'], 'Show this help'],
 ];
 

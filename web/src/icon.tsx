@@ -17,6 +17,8 @@ const PATHS = {
   contrast: 'M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2ZM8 2v12',
   attach: 'm13 7.5-5 5a3.2 3.2 0 0 1-4.6-4.6l5.5-5.4a2.1 2.1 0 0 1 3 3L6.6 11',
   close: 'm4 4 8 8M12 4l-8 8',
+  file: 'M4 2h5l3 3v9H4zM9 2v3h3',
+  more: 'M3.5 8h.01M8 8h.01M12.5 8h.01',
   down: 'M8 3v10M3.5 8.5 8 13l4.5-4.5',
   up: 'M8 13V3M3.5 7.5 8 3l4.5 4.5',
   edit: 'M10.5 3.5 13 6l-7 7H3.5v-2.5z',
@@ -37,7 +39,12 @@ const PATHS = {
 export type IconName = keyof typeof PATHS;
 
 export const Icon = ({ name }: { name: IconName }) => (
-  <svg class="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false">
+  <svg
+    class={name === 'more' ? 'icon dots' : 'icon'}
+    viewBox="0 0 16 16"
+    aria-hidden="true"
+    focusable="false"
+  >
     <path d={PATHS[name]} />
   </svg>
 );

@@ -2,10 +2,11 @@
 // moved and removed.
 import { useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
-import { patch, remove, sessionPath } from './api';
+import { patch, sessionPath } from './api';
 import type { InboxItem } from './api-types';
 import { Chip } from './chip';
 import { IconButton } from './icon';
+import { withdraw } from './session-actions';
 import { humanize, plural } from './session-display';
 import type { SessionStore } from './session-store';
 
@@ -18,9 +19,9 @@ export function Inbox({ store }: { store: SessionStore }) {
     <>
       {items.length > 0 && (
         <section class="card inbox" aria-label="Inbox">
-          <h3>
+          <h2>
             Queued messages <Chip>{items.length}</Chip>
-          </h3>
+          </h2>
           <ol>
             {items.map((item, n) => (
               <Item
@@ -97,9 +98,9 @@ function Item({ store, item, position, isLast }: ItemProps) {
           />
           <IconButton
             icon="close"
-            label="Remove"
+            label="Withdraw"
             disabled={busy}
-            onClick={() => run(() => remove(path).then(refresh))}
+            onClick={() => run(() => withdraw(store.id, item, position).then(refresh))}
           />
         </span>
       ) : (

@@ -1,6 +1,5 @@
 // Entry point: the layout of the page and the choice of the view. web/README.md maps the files.
 // The libraries come first: code of one style in a row compresses better.
-import './syntax-highlight';
 import 'marked';
 import { render } from 'preact';
 import { useEffect } from 'preact/hooks';
@@ -11,14 +10,16 @@ import { startDeadDeliveryCheck } from './dead-deliveries';
 import { HelpDialog } from './help-dialog';
 import { installKeyboardShortcuts } from './keyboard-shortcuts';
 import { Login } from './login';
-import { NewSession } from './new-session';
+import { Home } from './home';
 import { lazyView } from './lazy-view';
-import { OnDemand } from './on-demand';
+import { isPaletteOpen, OnDemand } from './on-demand';
+import { isNarrow } from './preferences';
 import { route } from './route';
 import { sessionName } from './session-display';
-import { isLoaded, sessionsById, startSessionList } from './session-list-store';
+import { sessionsById, startSessionList } from './session-list-store';
 import { SessionView } from './session-view';
 import { focusSearch, Sidebar } from './sidebar';
+import { Toasts } from './toast';
 import './style.css';
 import './views.css';
 
@@ -34,15 +35,19 @@ function App() {
     const session = current.view === 'session' ? sessionsById.value.get(current.id) : null;
     document.title = session ? `${sessionName(session)} · ctx` : 'ctx';
   });
+  const isAboveList = isNarrow.value && current.view === 'list';
   if (needsToken.value) return <Login onSuccess={start} />;
   return (
     <div class={`app ${current.view === 'list' ? 'shows-list' : 'shows-view'}`}>
       <a class="skip-link" href="#search" onClick={skipToSearch}>
         Skip to search
       </a>
+      {isAboveList && <View />}
       <Sidebar />
-      <View />
+      {!isAboveList && <View />}
       <HelpDialog />
+      {isPaletteOpen.value && <OnDemand show={(more) => <more.CommandPalette />} />}
+      <Toasts />
     </div>
   );
 }
@@ -56,8 +61,6 @@ function start(): void {
 function View() {
   const current = route.value;
   switch (current.view) {
-    case 'new':
-      return <NewSession />;
     case 'task':
       return <TaskView key={current.id} id={current.id} />;
     case 'usage':
@@ -72,21 +75,14 @@ function View() {
     case 'deliveries':
       return <OnDemand show={(more) => <more.View route={current} />} />;
     case 'session':
-      return <SessionView key={current.id} id={current.id} turn={current.turn} />;
+      return (
+        <SessionView key={current.id} id={current.id} turn={current.turn} find={current.find} />
+      );
+    case 'new':
     case 'list':
-      return isLoaded.value && sessionsById.value.size === 0 ? <NewSession /> : <NoSelection />;
+      return <Home />;
   }
 }
-
-const NoSelection = () => (
-  <main class="placeholder wide-only-view">
-    <h1>Select a session</h1>
-    <p class="hint">
-      Press <kbd>j</kbd> or <kbd>k</kbd> to move through the list, <kbd>n</kbd> for a new session
-      and <kbd>?</kbd> for all shortcuts.
-    </p>
-  </main>
-);
 
 function skipToSearch(event: Event): void {
   // The fragment of the URL is the route, so the link must not be followed.

@@ -1,7 +1,8 @@
 // Rendered Markdown: user messages, blocks of an answer, code blocks with a copy button.
-import { useMemo } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { ShowAll, useExpanded } from './collapsible';
 import { CopyButton } from './copy-button';
+import { Diagram } from './diagram';
 import { CODE_LINES_MAX, fenceFor, parseCodeBlock, renderMarkdown } from './markdown';
 
 /** A longer user message is truncated to `TRUNCATED_CHARS` until the user expands it. */
@@ -20,8 +21,22 @@ export function UserText({ text, name }: { text: string; name: string }) {
 }
 
 /** `html` must be the output of `renderMarkdown`. Unchanged HTML is not set again. */
-export const SafeHtml = ({ html }: { html: string }) =>
-  useMemo(() => <div class="prose" dangerouslySetInnerHTML={{ __html: html }} />, [html]);
+export function SafeHtml({ html }: { html: string }) {
+  const element = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (html.includes('class="math')) void drawFormulas(element.current!);
+  }, [html]);
+  return useMemo(
+    () => <div class="prose" ref={element} dangerouslySetInnerHTML={{ __html: html }} />,
+    [html],
+  );
+}
+
+/** Where the renderer cannot be loaded, the source of the formulas stays. */
+async function drawFormulas(element: HTMLElement): Promise<void> {
+  const { drawFormula } = await import('./math');
+  for (const formula of element.querySelectorAll<HTMLElement>('.math')) drawFormula(formula);
+}
 
 /** One block of an answer. Code gets a copy button and is truncated if it is long. */
 export function MarkdownBlock({ source, name }: { source: string; name: string }) {
@@ -29,10 +44,11 @@ export function MarkdownBlock({ source, name }: { source: string; name: string }
     () => (/^\s{0,3}(```|~~~)/.test(source) ? parseCodeBlock(source) : null),
     [source],
   );
+  if (code?.lang === 'mermaid') return <Diagram source={code.text} name={name} />;
   return code ? <CodeBlock {...code} name={name} /> : <SafeHtml html={renderMarkdown(source)} />;
 }
 
-function CodeBlock({ text, lang, name }: { text: string; lang: string; name: string }) {
+export function CodeBlock({ text, lang, name }: { text: string; lang: string; name: string }) {
   const [open, toggle] = useExpanded(`code:${name}`);
   const lines = text.split('\n');
   const isTruncated = !open && lines.length > CODE_LINES_MAX;

@@ -2,7 +2,8 @@
 // be http, https and mailto, images become links, and DOMPurify sanitizes the result.
 import DOMPurify from 'dompurify';
 import { Lexer, Marked, type Token, type Tokens, type TokensList } from 'marked';
-import { highlight } from './syntax-highlight';
+import { hasHighlighter, highlightCode } from './highlighter';
+import { extensions } from './markdown-extensions';
 
 /** Longer code blocks are truncated until the user expands them. */
 export const CODE_LINES_MAX = 60;
@@ -30,13 +31,15 @@ const marked = new Marked({
     image: ({ href, text }) => (safeLink(href) ? anchor(href, escape(text || href)) : escape(text)),
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
     code: ({ text, lang }) =>
-      `<pre tabindex="0"><code>${highlight(text, (lang ?? '').split(/\s/)[0] ?? '')}</code></pre>`,
+      `<pre tabindex="0"><code>${highlightCode(text, (lang ?? '').split(/\s/)[0] ?? '')}</code></pre>`,
     heading({ tokens, depth }) {
       // All headings are h2. Skipped levels are an accessibility error, and rows come and go.
       return `<h2 class="h${depth}">${this.parser.parseInline(tokens)}</h2>`;
     },
   },
 });
+
+marked.use(extensions);
 
 const ALLOWED = {
   ALLOWED_TAGS: [
@@ -50,6 +53,8 @@ const ALLOWED = {
     'code',
     'pre',
     'span',
+    'sup',
+    'div',
     'ul',
     'ol',
     'li',
@@ -62,10 +67,10 @@ const ALLOWED = {
     'th',
     'td',
   ],
-  ALLOWED_ATTR: ['href', 'rel', 'target', 'title', 'class', 'start', 'align', 'tabindex'],
+  ALLOWED_ATTR: ['href', 'rel', 'target', 'title', 'class', 'start', 'align', 'tabindex', 'dir'],
   ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
   // DOMPurify would otherwise check the values of these attributes as URLs.
-  ADD_URI_SAFE_ATTR: ['rel', 'target', 'start', 'align', 'tabindex'],
+  ADD_URI_SAFE_ATTR: ['rel', 'target', 'start', 'align', 'tabindex', 'dir'],
 };
 
 const cache = new Map<string, string>();
@@ -73,7 +78,10 @@ const cache = new Map<string, string>();
 /** The parser throws on some input, such as thousands of nested quotes. That is shown as text. */
 function toHtml(source: string): string {
   try {
-    return marked.parse(source, { async: false });
+    // Each block has the direction of its own text. Raw HTML is escaped, so these are all tags.
+    return marked
+      .parse(source, { async: false })
+      .replace(/<(p|li|blockquote|h2|td|th)(?=[ >])/g, '<$1 dir="auto"');
   } catch {
     return `<p>${escape(source)}</p>`;
   }
@@ -99,11 +107,13 @@ export function fenceFor(code: string): string {
 
 /** Safe HTML of one block. */
 export function renderMarkdown(source: string): string {
-  let html = cache.get(source);
+  // Code that was rendered without colors is rendered again.
+  const key = source.includes('```') ? `${hasHighlighter.value} ${source}` : source;
+  let html = cache.get(key);
   if (html === undefined) {
     html = DOMPurify.sanitize(toHtml(source), ALLOWED);
     if (cache.size >= CACHED_MAX) cache.delete(cache.keys().next().value!);
-    cache.set(source, html);
+    cache.set(key, html);
   }
   return html;
 }

@@ -2,6 +2,7 @@
 // visit loads.
 import type { Session } from './api-types';
 import { BranchesPanel } from './branches-panel';
+export { CommandPalette } from './command-palette';
 import { CommitsView } from './commits-view';
 import { CompareView } from './compare-view';
 import { DeliveriesView } from './deliveries-view';

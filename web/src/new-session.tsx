@@ -1,14 +1,13 @@
-// The form for a new session. Only the first message is required.
-import { useState } from 'preact/hooks';
+// The form for a new session, which is the home of the page. Only the first message is required.
+import { useEffect, useState } from 'preact/hooks';
 import { post } from './api';
 import type { Session } from './api-types';
-import { Composer, type OutgoingMessage } from './composer';
+import { Composer, type OutgoingMessage, requestComposerFocus } from './composer';
 import { DirectoryButton } from './dialog-buttons';
-import { LinkToList } from './icon';
 import { saveDraft } from './preferences';
 import { providers } from './provider-store';
-import { hrefTo, navigate } from './route';
-import { projectNames, updateSession } from './session-list-store';
+import { hrefTo, navigate, route } from './route';
+import { isLoaded, projectNames, sessionsById, updateSession } from './session-list-store';
 
 const DRAFT_NAME = 'new';
 /** Messages that the demo agent answers in a special way. */
@@ -21,6 +20,11 @@ export function NewSession() {
   const [trackTasks, setTrackTasks] = useState(false);
   /** Changes the key of the composer, so that it loads the draft again. */
   const [draftVersion, setDraftVersion] = useState(0);
+  const isFirstVisit = isLoaded.value && sessionsById.value.size === 0;
+  // Where there are sessions, letters are shortcuts until the user chooses the field.
+  useEffect(() => {
+    if (isFirstVisit) requestComposerFocus();
+  }, [isFirstVisit]);
   const create = async (outgoing: OutgoingMessage, idempotencyKey: string) => {
     const { provider_id, model, ...message } = outgoing;
     const body = {
@@ -43,18 +47,13 @@ export function NewSession() {
   };
   const isDemo = providers.value.defaultId === 'demo';
   return (
-    <main class="new-session">
-      <LinkToList />
+    <section class="new-session" aria-labelledby="new-session-title">
       <div class="column">
-        <h1>New session</h1>
-        <p class="hint">
-          {isDemo
-            ? 'The built-in demo agent answers with scripted text.'
-            : 'Every message is stored on disk before the agent receives it.'}
-        </p>
+        <h1 id="new-session-title">New session</h1>
         {isDemo && (
-          <p>
-            No model is set up. <a href={hrefTo.setup}>Set up a model or an agent</a>
+          <p class="hint">
+            No model is set up. The built-in demo agent answers with scripted text.{' '}
+            <a href={hrefTo.setup}>Set up a model or an agent</a>
           </p>
         )}
         <Composer
@@ -63,7 +62,8 @@ export function NewSession() {
           session={null}
           send={create}
           placeholder="Ask a question or describe a task"
-          autofocus
+          workingDir={directory.trim() || null}
+          autofocus={route.value.view === 'new'}
         />
         {isDemo && (
           <div class="suggestions" role="group" aria-label="Suggestions">
@@ -118,6 +118,6 @@ export function NewSession() {
           </label>
         </details>
       </div>
-    </main>
+    </section>
   );
 }

@@ -5,6 +5,11 @@ import { useEffect } from 'preact/hooks';
 
 type MoreViews = typeof import('./more-views');
 
+/** Whether the palette of actions and sessions is open. */
+export const isPaletteOpen = signal(false);
+/** What was typed while the palette was being loaded. */
+export const typedForPalette = signal('');
+
 /** Null until loaded, `failed` after a failure. */
 const loaded = signal<MoreViews | 'failed' | null>(null);
 

@@ -19,6 +19,11 @@ effect(() => {
 export const nextTheme = () =>
   (theme.value = THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length]!);
 
+/** Whether the list of sessions is a view of its own. The style sheet has the same width. */
+const narrowQuery = matchMedia('(max-width: 44rem)');
+export const isNarrow = signal(narrowQuery.matches);
+narrowQuery.addEventListener('change', () => (isNarrow.value = narrowQuery.matches));
+
 export type Panel = 'task' | 'branches' | 'details';
 const PANELS: Panel[] = ['task', 'branches', 'details'];
 

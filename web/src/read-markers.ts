@@ -34,7 +34,27 @@ export function isUnread(session: Session): boolean {
   return seq === undefined ? session.last_activity_at > firstVisitAt : session.seq > seq;
 }
 
+/** The number of turns that were added since the session was read. */
+export function unreadTurns(session: Session): number {
+  return Math.max(0, session.turn_count - (readDepth(session.id) ?? 0));
+}
+
+const DEPTHS_KEY = 'ctx.read';
+const depths: Record<string, number> = JSON.parse(localStorage.getItem(DEPTHS_KEY) ?? '{}');
+
+/** The depth of the last turn that was read; undefined if the session was never open. */
+export const readDepth = (session: string): number | undefined => depths[session];
+
+function storeReadDepth(session: Session): void {
+  if (depths[session.id] === session.turn_count) return;
+  delete depths[session.id];
+  depths[session.id] = session.turn_count;
+  const entries = Object.entries(depths).slice(-MARKERS_MAX);
+  localStorage.setItem(DEPTHS_KEY, JSON.stringify(Object.fromEntries(entries)));
+}
+
 export function markRead(session: Session): void {
+  storeReadDepth(session);
   if (lastSeen.value[session.id] === session.seq) return;
   const entries = Object.entries({ ...lastSeen.value, [session.id]: session.seq });
   lastSeen.value = Object.fromEntries(entries.slice(-MARKERS_MAX));

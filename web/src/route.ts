@@ -4,7 +4,7 @@ import { signal } from '@preact/signals';
 export type Route =
   | { view: 'list' }
   | { view: 'new' }
-  | { view: 'session'; id: string; turn: string | null }
+  | { view: 'session'; id: string; turn: string | null; find: string | null }
   | { view: 'compare'; id: string; other: string }
   | { view: 'commits'; id: string | null }
   | { view: 'task'; id: string }
@@ -15,7 +15,7 @@ export type Route =
 
 function parseHash(hash: string): Route {
   const parts = hash.replace(/^#\/?/, '').split('/').map(decode);
-  const [first, id, third, fourth] = parts;
+  const [first, id, third, fourth, fifth] = parts;
   if (first === 'new') return { view: 'new' };
   if (first === 'task' && id) return { view: 'task', id };
   if (first === 'usage') return { view: 'usage', query: id ?? '' };
@@ -26,7 +26,8 @@ function parseHash(hash: string): Route {
     return { view: 'deliveries', filter: id || 'all', session: third || null };
   if (first !== 's' || !id) return { view: 'list' };
   if (third === 'compare' && fourth) return { view: 'compare', id, other: fourth };
-  return { view: 'session', id, turn: third === 'turn' && fourth ? fourth : null };
+  const turn = third === 'turn' && fourth ? fourth : null;
+  return { view: 'session', id, turn, find: (turn && fifth) || null };
 }
 
 function decode(part: string): string {
@@ -56,7 +57,9 @@ export const hrefTo = {
   deliveriesWith: (filter: string, session: string | null) =>
     `#/deliveries/${filter}${session ? `/${encodeURIComponent(session)}` : ''}`,
   session: (id: string) => `#/s/${encodeURIComponent(id)}`,
-  turn: (id: string, turn: string) => `#/s/${encodeURIComponent(id)}/turn/${turn}`,
+  /** `find` are words in the turn to scroll to. */
+  turn: (id: string, turn: string, find?: string) =>
+    `#/s/${encodeURIComponent(id)}/turn/${turn}${find ? `/${encodeURIComponent(find)}` : ''}`,
   compare: (id: string, other: string) =>
     `#/s/${encodeURIComponent(id)}/compare/${encodeURIComponent(other)}`,
 };

@@ -23,6 +23,8 @@ export type Row = {
       result: PartOf<'tool_result'> | null;
       live: boolean;
     }
+  | { kind: 'tools'; calls: ToolRow[] }
+  | { kind: 'unread'; count: number }
   | { kind: 'error'; part: PartOf<'error'> }
   | { kind: 'plan'; entries: unknown }
   | { kind: 'image'; part: PartOf<'image'> }
@@ -33,6 +35,7 @@ export type Row = {
 );
 
 export type ToolRow = Extract<Row, { kind: 'tool' }>;
+export type ToolsRow = Extract<Row, { kind: 'tools' }>;
 
 /** Estimated height of a turn that is not loaded. */
 export const GAP_TURN_PX = 420;
@@ -191,7 +194,26 @@ function messageRows(
       }
     });
   }
-  return rows;
+  return foldToolCalls(rows);
+}
+
+/** Joins consecutive tool calls into one row. It has the key of the first call, so that a block that
+ * grows stays the same row. */
+function foldToolCalls(rows: Row[]): Row[] {
+  const folded: Row[] = [];
+  for (const row of rows) {
+    const last = folded.at(-1);
+    if (row.kind !== 'tool') folded.push(row);
+    else if (last?.kind === 'tools') {
+      last.calls.push(row);
+      last.estimatedHeight += 34;
+    } else if (last?.kind === 'tool') {
+      const { key, depth } = last;
+      folded.pop();
+      folded.push({ key, depth, kind: 'tools', calls: [last, row], estimatedHeight: 100 });
+    } else folded.push(row);
+  }
+  return folded;
 }
 
 export function messageText(message: Message): string {
@@ -201,12 +223,22 @@ export function messageText(message: Message): string {
     .join('\n\n');
 }
 
-/** All rows of a session. Each run of turns that are not loaded is one gap row. */
+/** Marks where the user stopped reading. */
+const unreadRow = (depth: number, turnCount: number): Row => ({
+  key: 'unread',
+  kind: 'unread',
+  count: turnCount - depth + 1,
+  depth,
+  estimatedHeight: 36,
+});
+
+/** All rows of a session. `readDepth` is the last turn that the user has read before. Each run of turns that are not loaded is one gap row. */
 export function transcriptRows(
   turns: Map<number, Turn>,
   turnCount: number,
   openMessages: Message[],
   busy: boolean,
+  readDepth: number | null = null,
 ): Row[] {
   const rows: Row[] = [];
   const depths = [...turns.keys()].filter((depth) => depth <= turnCount).sort((a, b) => a - b);
@@ -218,6 +250,7 @@ export function transcriptRows(
   };
   for (const depth of depths) {
     addGap(depth - 1);
+    if (readDepth !== null && depth === readDepth + 1) rows.push(unreadRow(depth, turnCount));
     for (const row of turnRows(turns.get(depth)!)) rows.push(row);
     next = depth + 1;
   }

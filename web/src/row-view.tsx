@@ -8,15 +8,16 @@ import { CopyButton } from './copy-button';
 import { Icon, IconButton } from './icon';
 import { BlobImage } from './image';
 import { renderMarkdown } from './markdown';
-import { MarkdownBlock, SafeHtml, UserText } from './markdown-block';
+import { MarkdownBlock, SafeHtml } from './markdown-block';
 import { messageText, type Row } from './row-model';
 import { hrefTo } from './route';
-import { humanize } from './session-display';
+import { humanize, plural } from './session-display';
 import { TaskActions } from './task-actions';
 import { ClockTime } from './time';
-import { ToolCall } from './tool-call';
+import { ToolCall, ToolCalls } from './tool-call';
 import { TurnFiles } from './turn-files';
-import { formatDuration, turnUsage } from './turn-usage';
+import { turnUsage } from './turn-usage';
+import { UserMessage } from './user-message';
 
 const PLAN_ENTRIES_MAX = 100;
 
@@ -25,12 +26,14 @@ export interface TurnActions {
   /** Id of the session. */
   session: string;
   fork(turn: string): Promise<unknown>;
-  rewind(turn: string): Promise<unknown>;
+  rewind(turn: Turn): Promise<unknown>;
+  /** Sends a changed message on a branch that starts before its turn. */
+  resend(depth: number, message: Message, text: string): Promise<unknown>;
   retry(): Promise<unknown>;
   setPinned(turn: string, pinned: boolean): Promise<unknown>;
   isPinned(turn: string): boolean;
   /** Whether a retry runs the messages of this turn again. */
-  isLastExchange(turn: Turn): boolean;
+  isLastExchange(depth: number): boolean;
   /** Key of the notice whose sealing can be undone. */
   sealing: string | null;
   isIdle: boolean;
@@ -50,7 +53,7 @@ export function RowView({ row, actions }: { row: Row; actions: TurnActions | nul
         />
       );
     case 'user':
-      return <UserMessage message={row.message} />;
+      return <UserMessage message={row.message} depth={row.depth} actions={actions} />;
     case 'author':
       return <Author message={row.message} turn={row.turn} />;
     case 'text':
@@ -59,14 +62,16 @@ export function RowView({ row, actions }: { row: Row; actions: TurnActions | nul
       return <Thought name={row.key} text={row.text} live={row.live} />;
     case 'tool':
       return <ToolCall row={row} isSuspended={actions?.isSuspended ?? false} />;
-    case 'error':
+    case 'tools':
+      return <ToolCalls row={row} isSuspended={actions?.isSuspended ?? false} />;
+    case 'unread':
       return (
-        <div class="error" role="group" aria-label="Error">
-          <strong>{errorTitle(row.part)}</strong>
-          <code class="code-name">{row.part.code}</code>
-          <p>{row.part.message}</p>
+        <div class="unread-mark" role="separator">
+          {plural(row.count, 'new turn')} since your last visit
         </div>
       );
+    case 'error':
+      return <ErrorCard part={row.part} depth={row.depth} actions={actions} />;
     case 'plan':
       return <Plan entries={row.entries} />;
     case 'image':
@@ -99,6 +104,31 @@ export function RowView({ row, actions }: { row: Row; actions: TurnActions | nul
 const errorTitle = ({ code, provider_id }: { code: string; provider_id: string | null }) =>
   code === 'interrupted' ? 'Interrupted' : provider_id ? `${provider_id} failed` : 'Failed';
 
+interface ErrorCardProps {
+  part: { code: string; message: string; provider_id: string | null };
+  depth: number;
+  actions: TurnActions | null;
+}
+
+function ErrorCard({ part, depth, actions }: ErrorCardProps) {
+  const [busy, error, run] = useAction();
+  return (
+    <div class="error" role="group" aria-label="Error">
+      <strong>{errorTitle(part)}</strong>
+      <code class="code-name">{part.code}</code>
+      <p>{part.message}</p>
+      {actions?.isIdle && actions.isLastExchange(depth) && (
+        <div class="buttons">
+          <button type="button" class="small" disabled={busy} onClick={() => run(actions.retry)}>
+            <Icon name="retry" /> Retry
+          </button>
+        </div>
+      )}
+      <ErrorMessage text={error} />
+    </div>
+  );
+}
+
 const PERMISSION = /^Permission asked: (.*)\nDecision: (.*?)(?: \(([^()]*)\))?, by (.*)\.$/s;
 const UNDO_SENTENCE = / To undo this, .*/s;
 
@@ -117,7 +147,7 @@ function Notice({ text, at, undo }: NoticeProps) {
   const parts = text.replace(UNDO_SENTENCE, '').split(/\b([0-9a-f]{64})\b/);
   return (
     <div class="notice" role="note">
-      <div class={text.startsWith('/') ? 'mono' : ''}>
+      <div class={text.startsWith('/') ? 'mono' : ''} dir="auto">
         {permission ? (
           <>
             Permission asked: {asked}
@@ -139,28 +169,6 @@ const CommitLink = ({ id }: { id: string }) => (
     {id.slice(0, 10)}
   </a>
 );
-
-function UserMessage({ message }: { message: Message }) {
-  const { source } = message;
-  return (
-    <article class="user" aria-label="Your message">
-      <header class="author">
-        <h2>{source && source !== 'human' ? humanize(source) : 'You'}</h2>
-        <ClockTime at={message.created_at} />
-        {message.delivered_at && (
-          <span>waited {formatDuration(message.created_at, message.delivered_at)}</span>
-        )}
-      </header>
-      <UserText text={messageText(message)} name={message.id} />
-      {message.content.map(
-        (part) =>
-          part.type === 'image' && (
-            <BlobImage key={part.blob} blob={part.blob} mediaType={part.media_type} />
-          ),
-      )}
-    </article>
-  );
-}
 
 /** Provider and model of an answer. */
 function Author({ message, turn }: { message: Message; turn: Turn | null }) {
@@ -223,7 +231,11 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
   const [busy, error, run] = useAction();
   const isPinned = actions?.isPinned(turn.id) ?? turn.pinned;
   const isCompleted = turn.status === 'completed';
-  const canRetry = actions?.isIdle && actions.isLastExchange(turn);
+  const canRetry = actions?.isIdle && actions.isLastExchange(turn.depth);
+  // The error card has a button of its own.
+  const hasError = turn.messages.some(({ content }) =>
+    content.some(({ type }) => type === 'error'),
+  );
   return (
     <footer class="turn-footer">
       <TurnFiles turn={turn} />
@@ -233,7 +245,7 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
         </Chip>
       )}
       {!isCompleted && <Chip tone={turn.status === 'failed' ? 'bad' : 'ask'}>{turn.status}</Chip>}
-      {canRetry && !isCompleted && (
+      {canRetry && !isCompleted && !hasError && (
         <button type="button" class="small" disabled={busy} onClick={() => run(actions.retry)}>
           <Icon name="retry" /> Retry
         </button>
@@ -268,7 +280,7 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
                 icon="rewind"
                 label="Rewind to here"
                 disabled={busy}
-                onClick={() => run(() => actions.rewind(turn.id))}
+                onClick={() => run(() => actions.rewind(turn))}
               />
             )}
           </>

@@ -58,7 +58,9 @@ function Hit({ hit }: { hit: SearchHit }) {
   const content = (
     <>
       <span class="snippet">
-        {hit.segments.map((segment) => (segment.match ? <mark>{segment.text}</mark> : segment.text))}
+        {hit.segments.map((segment) =>
+          segment.match ? <mark>{segment.text}</mark> : segment.text,
+        )}
       </span>
       <span class="hint">
         {kind}
@@ -72,7 +74,10 @@ function Hit({ hit }: { hit: SearchHit }) {
 
 /** The page that shows a hit: its turn, its commit, or its session. */
 export function hrefOf(hit: SearchHit): string | null {
-  if (hit.session && hit.turn) return hrefTo.turn(hit.session, hit.turn);
+  if (hit.session && hit.turn) {
+    const match = hit.segments.find((segment) => segment.match)?.text;
+    return hrefTo.turn(hit.session, hit.turn, match);
+  }
   if (hit.commit) return hrefTo.commit(hit.commit);
   return hit.session ? hrefTo.session(hit.session) : null;
 }

@@ -1,16 +1,18 @@
-// The header of a session: title, labels, state, panel buttons, compact, archive, delete.
+// The header of a session: title, labels, state, panel buttons, the menu of further actions.
 import { useRef, useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
-import { patch, post, remove, sessionPath } from './api';
+import { patch, sessionPath } from './api';
 import type { Session } from './api-types';
 import { Chip } from './chip';
-import { CompactButton } from './compaction';
+import { CompactDialog, isCompactOpen } from './compaction';
 import { ExportButton } from './dialog-buttons';
+import { ForkOrigin } from './fork-origin';
 import { Icon, IconButton, LinkToList } from './icon';
-import { panel, togglePanel } from './preferences';
-import { hrefTo, navigate } from './route';
-import { customLabel, humanize, plural, sessionName, sessionState } from './session-display';
-import { updateSession } from './session-list-store';
+import { Menu, type MenuItem } from './menu';
+import { isNarrow, panel, togglePanel } from './preferences';
+import { hrefTo } from './route';
+import { deleteSession, toggleArchived } from './session-actions';
+import { customLabel, humanize, sessionName, sessionState } from './session-display';
 import type { SessionStore } from './session-store';
 
 interface Props {
@@ -39,6 +41,13 @@ export function SessionHeader({ store, session }: Props) {
               </a>
             </span>
           )}
+          {session.origin === 'fork' && session.parent && (
+            <span>
+              <a href={hrefTo.session(session.parent.session)}>
+                <ForkOrigin session={session} />
+              </a>
+            </span>
+          )}
           {customLabel(session) && <span>{customLabel(session)}</span>}
           <span>{session.project}</span>
           {session.working_dir && (
@@ -47,7 +56,11 @@ export function SessionHeader({ store, session }: Props) {
           {session.persona && <span>{session.persona}</span>}
         </p>
       </div>
-      {state && <Chip tone={state.tone}>{state.text}</Chip>}
+      {state && (
+        <span class={session.state === 'running' ? 'not-narrow' : ''}>
+          <Chip tone={state.tone}>{state.text}</Chip>
+        </span>
+      )}
       {session.delivery !== 'open' && (
         <Chip tone="ask">
           {session.delivery === 'hold' ? 'delivery on hold' : 'messages rejected'}
@@ -56,20 +69,22 @@ export function SessionHeader({ store, session }: Props) {
       <ErrorMessage text={error} />
       <button
         type="button"
-        class="panel-button"
+        class="panel-button not-narrow"
         aria-pressed={panel.value === 'task'}
         onClick={() => togglePanel('task')}
         title="Task (t)"
+        aria-label={session.task ? `Task: ${humanize(session.task.state.name)}` : 'Task'}
       >
         <Icon name="check" />
         <span class="wide-only">{session.task ? humanize(session.task.state.name) : 'Task'}</span>
       </button>
       <button
         type="button"
-        class="panel-button"
+        class="panel-button not-narrow"
         aria-pressed={panel.value === 'branches'}
         onClick={() => togglePanel('branches')}
         title="Branches (b)"
+        aria-label="Branches"
       >
         <Icon name="tree" />
         <span class="wide-only">Branches</span>
@@ -77,30 +92,45 @@ export function SessionHeader({ store, session }: Props) {
       <IconButton
         icon="info"
         label="Details (i)"
+        class="icon-button not-narrow"
         aria-pressed={panel.value === 'details'}
         onClick={() => togglePanel('details')}
       />
-      <CompactButton key={session.id} store={store} session={session} />
-      <ExportButton session={session} />
-      <IconButton
-        icon="archive"
-        label={session.status === 'archived' ? 'Unarchive (e)' : 'Archive (e)'}
-        onClick={() => run(() => toggleArchived(store))}
+      {!isNarrow.value && <ExportButton session={session} />}
+      <Menu
+        label="More actions"
+        items={[
+          ...(isNarrow.value ? panelItems(session) : []),
+          { icon: 'compact', label: 'Compact…', run: () => (isCompactOpen.value = true) },
+          {
+            icon: 'archive',
+            label: session.status === 'archived' ? 'Unarchive' : 'Archive',
+            keys: 'e',
+            run: () => run(() => toggleArchived(session)),
+          },
+          {
+            icon: 'trash',
+            label: 'Delete…',
+            isDangerous: true,
+            run: () => deleteSession(session),
+          },
+        ]}
       />
-      <span class="not-narrow">
-        <DeleteButton session={session} />
-      </span>
+      <CompactDialog key={session.id} store={store} session={session} />
     </header>
   );
 }
 
-export async function toggleArchived(store: SessionStore): Promise<void> {
-  const session = store.session.value;
-  if (!session) return;
-  const action = session.status === 'archived' ? '/unarchive' : '/archive';
-  updateSession(await post<Session>(sessionPath(session.id, action)));
-  await store.refresh('session');
-}
+/** The panels, where there is no room for their buttons. */
+const panelItems = (session: Session): MenuItem[] => [
+  {
+    icon: 'check',
+    label: session.task ? `Task: ${humanize(session.task.state.name)}` : 'Task',
+    run: () => togglePanel('task'),
+  },
+  { icon: 'tree', label: 'Branches', run: () => togglePanel('branches') },
+  { icon: 'info', label: 'Details', run: () => togglePanel('details') },
+];
 
 /** A click on the title makes it editable. */
 function Title({ session }: { session: Session }) {
@@ -121,7 +151,8 @@ function Title({ session }: { session: Session }) {
         <button
           type="button"
           class="title"
-          title="Edit title"
+          title={`${sessionName(session)}\nEdit title`}
+          dir="auto"
           onClick={() => setText(sessionName(session))}
         >
           {sessionName(session)}
@@ -143,36 +174,5 @@ function Title({ session }: { session: Session }) {
         />
       )}
     </h1>
-  );
-}
-
-function DeleteButton({ session }: { session: Session }) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const [busy, error, run] = useAction();
-  const deleteSession = () =>
-    run(async () => {
-      await remove(sessionPath(session.id));
-      navigate(hrefTo.list);
-    });
-  return (
-    <>
-      <IconButton icon="trash" label="Delete…" onClick={() => dialog.current?.showModal()} />
-      <dialog ref={dialog} aria-labelledby="delete-title">
-        <h2 id="delete-title">Delete “{sessionName(session)}” permanently?</h2>
-        <p>
-          This deletes {plural(session.turn_count, 'turn')}, except turns that other branches share.
-          To keep everything, archive the session instead.
-        </p>
-        <ErrorMessage text={error} />
-        <div class="buttons">
-          <button type="button" onClick={() => dialog.current?.close()}>
-            Cancel
-          </button>
-          <button type="button" class="danger" disabled={busy} onClick={deleteSession}>
-            Delete
-          </button>
-        </div>
-      </dialog>
-    </>
   );
 }

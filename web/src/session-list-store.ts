@@ -6,6 +6,8 @@ import { followEvents } from './event-stream';
 import { fetchProviders } from './provider-store';
 import { search } from './search-store';
 import { needsUser } from './session-display';
+import { groupSessions } from './session-groups';
+import { now } from './time';
 
 const PAGE_SIZE = 50;
 /** Pause after the last keystroke before the search request is sent. */
@@ -25,24 +27,44 @@ export const hiddenCounts = signal({ archived: 0, error: 0 });
 export const nextCursor = signal<string | null>(null);
 export const isLoaded = signal(false);
 
+/** Sessions that the user deleted and that are deleted on the server in a moment. */
+export const deletedIds = signal<ReadonlySet<string>>(new Set());
+
 /** Ids of the sessions that the current query returned, and of those that were created since. */
 const listedIds = signal<Set<string>>(new Set());
 
 /** Most recent activity first. */
 export const listedSessions = computed(() =>
   [...sessionsById.value.values()]
-    .filter((session) => listedIds.value.has(session.id) && matchesFilters(session))
-    .sort((a, b) => {
-      const byActivity = b.last_activity_at.localeCompare(a.last_activity_at);
-      return byActivity || b.id.localeCompare(a.id);
-    }),
+    .filter(
+      (session) =>
+        (listedIds.value.has(session.id) || isWaitingBeside(session)) && matchesFilters(session),
+    )
+    .sort(byActivity),
 );
+
+function byActivity(a: Session, b: Session): number {
+  const [left, right] = [b.last_activity_at, a.last_activity_at];
+  if (left !== right) return left < right ? -1 : 1;
+  return b.id < a.id ? -1 : 1;
+}
+
+/** Sessions that wait for a person. They are fetched separately, so that those that are not among
+ * the most recent ones are listed too. */
+const waitingIds = signal<ReadonlySet<string>>(new Set());
+
+/** The rows of the list. A search shows its hits in the order of activity. */
+export const listRows = computed(() => groupSessions(listedSessions.value, now.value));
 
 export const projectNames = computed(() =>
   [...new Set([...sessionsById.value.values()].map((session) => session.project))].sort(),
 );
 
+const isWaitingBeside = (session: Session) =>
+  waitingIds.value.has(session.id) && !searchText.value.trim() && needsUser(session);
+
 function matchesFilters(session: Session): boolean {
+  if (deletedIds.value.has(session.id)) return false;
   if (!showArchived.value && session.status === 'archived') return false;
   if (projectFilter.value && session.project !== projectFilter.value) return false;
   return !onlyWaiting.value || needsUser(session);
@@ -76,6 +98,7 @@ export async function fetchSessions(): Promise<void> {
     nextCursor.value = page.next_cursor;
     hiddenCounts.value = page.hidden;
     isLoaded.value = true;
+    if (page.next_cursor) void fetchWaiting();
   } catch (error) {
     if (hasErrorCode(error, 'unreachable') && thisFetch === latestFetch) {
       setTimeout(() => thisFetch === latestFetch && fetchSessions(), RETRY_MS);
@@ -83,10 +106,25 @@ export async function fetchSessions(): Promise<void> {
   }
 }
 
+async function fetchWaiting(): Promise<void> {
+  const path = `/sessions?waiting=true&limit=${PAGE_SIZE}`;
+  const page = await get<Page>(path).catch(() => null);
+  if (!page) return;
+  waitingIds.value = new Set(page.sessions.map((session) => session.id));
+  storeSessions(page.sessions);
+}
+
+let isFetchingMore = false;
+
+/** Fetches the next page. Calls during a fetch do nothing. */
 export async function fetchMoreSessions(): Promise<void> {
-  if (!nextCursor.value) return;
+  if (!nextCursor.value || isFetchingMore) return;
+  const thisFetch = latestFetch;
   const cursor = encodeURIComponent(nextCursor.value);
-  const page = await get<Page>(`/sessions?${listQuery()}&cursor=${cursor}`);
+  isFetchingMore = true;
+  const request = get<Page>(`/sessions?${listQuery()}&cursor=${cursor}`);
+  const page = await request.finally(() => (isFetchingMore = false));
+  if (thisFetch !== latestFetch) return;
   listedIds.value = new Set([...listedIds.value, ...page.sessions.map((session) => session.id)]);
   storeSessions(page.sessions);
   nextCursor.value = page.next_cursor;

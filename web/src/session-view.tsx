@@ -4,12 +4,14 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { post, sessionPath, type ApiError } from './api';
 import type { Session } from './api-types';
 import { Composer, type OutgoingMessage } from './composer';
+import { ContextMeter } from './context-meter';
 import { connection } from './event-stream';
 import { IconButton } from './icon';
 import { Inbox } from './inbox';
 import { OnDemand } from './on-demand';
 import { panel } from './preferences';
 import { hrefTo } from './route';
+import { RunStatus } from './run-status';
 import { SessionHeader } from './session-header';
 import { SessionStore } from './session-store';
 import { Suspensions } from './suspensions';
@@ -21,8 +23,15 @@ export const currentStore = signal<SessionStore | null>(null);
 
 const PANEL_NAMES = { task: 'Task', branches: 'Branches', details: 'Details' };
 
-/** `turn` is the turn to scroll to. */
-export function SessionView({ id, turn }: { id: string; turn: string | null }) {
+interface Props {
+  id: string;
+  /** The turn to scroll to. */
+  turn: string | null;
+  /** The words to scroll to in that turn. */
+  find: string | null;
+}
+
+export function SessionView({ id, turn, find }: Props) {
   const store = useMemo(() => new SessionStore(id), [id]);
   useEffect(() => {
     void store.start();
@@ -39,7 +48,7 @@ export function SessionView({ id, turn }: { id: string; turn: string | null }) {
     <main class={`session-view ${panel.value ? 'with-panel' : ''}`} aria-label="Session">
       <div class="session-main">
         <SessionHeader store={store} session={session} />
-        <Transcript store={store} turn={turn} />
+        <Transcript store={store} turn={turn} find={find} />
         <div class="dock">
           <div class="column">
             {session && <Suspensions store={store} session={session} />}
@@ -48,6 +57,7 @@ export function SessionView({ id, turn }: { id: string; turn: string | null }) {
             {connection.value === 'lost' && (
               <p class="offline">Not connected. Reconnecting… Your draft is kept.</p>
             )}
+            {session && <RunStatus store={store} session={session} />}
             <SessionComposer key={id} store={store} />
           </div>
         </div>
@@ -89,13 +99,22 @@ function SessionComposer({ store }: { store: SessionStore }) {
       session={session}
       send={send}
       placeholder={placeholderFor(session)}
-    />
+      workingDir={session?.working_dir ?? null}
+      onStop={() => stopRun(store)}
+    >
+      {session && <ContextMeter store={store} session={session} />}
+    </Composer>
   );
 }
+
+/** Stops the current run. What it wrote is kept. */
+export const stopRun = (store: SessionStore) => post(sessionPath(store.id, '/cancel'));
 
 function placeholderFor(session: Session | null): string {
   if (session?.status === 'archived') return 'Send a message to unarchive this session';
   if (session?.state === 'running') return 'Send another message';
   if (session?.state === 'suspended') return 'Answer above, or send a message';
-  return 'Message, or / for commands';
+  return session?.working_dir
+    ? 'Message, / for commands, @ for files'
+    : 'Message, or / for commands';
 }

@@ -1,19 +1,15 @@
 // The sidebar: search, filters, the list of sessions, search results, connection state.
 import type { ComponentChildren } from 'preact';
-import type { Session } from './api-types';
-import { Chip } from './chip';
 import { hasDeadDeliveries } from './dead-deliveries';
 import { connection } from './event-stream';
 import { isHelpOpen } from './help-dialog';
 import { Icon, IconButton } from './icon';
 import { nextTheme, theme } from './preferences';
-import { isUnread } from './read-markers';
 import { hrefTo, navigate, route } from './route';
 import { focusFirstHit, hrefOf, SearchResults } from './search-results';
 import { searchPage } from './search-store';
-import { humanize, sessionName, sessionState } from './session-display';
 import * as list from './session-list-store';
-import { RelativeTime } from './time';
+import { SessionRows } from './session-rows';
 
 const SEARCH_FIELD_ID = 'search';
 const THEME_ICONS = { auto: 'contrast', light: 'sun', dark: 'moon' } as const;
@@ -21,7 +17,7 @@ const THEME_ICONS = { auto: 'contrast', light: 'sun', dark: 'moon' } as const;
 export const focusSearch = () => document.getElementById(SEARCH_FIELD_ID)?.focus();
 
 export function Sidebar() {
-  const sessions = list.listedSessions.value;
+  const rows = list.listRows.value;
   return (
     <nav class="sidebar" aria-label="Sessions">
       <header class="sidebar-header">
@@ -72,17 +68,9 @@ export function Sidebar() {
         </label>
         <Filters />
       </div>
-      <ul class="sessions" aria-label="Sessions, most recent first">
-        {sessions.map((session) => (
-          <SessionItem key={session.id} session={session} />
-        ))}
-      </ul>
-      {list.isLoaded.value && sessions.length === 0 && <EmptyList />}
-      {list.nextCursor.value && (
-        <button type="button" class="link more" onClick={() => void list.fetchMoreSessions()}>
-          Show more
-        </button>
-      )}
+      <SessionRows rows={rows} />
+      {list.isLoaded.value && rows.length === 0 && <EmptyList />}
+      {list.nextCursor.value && <p class="empty">Loading more…</p>}
       <SearchResults onSuggestion={list.setSearchText} />
       <ConnectionState />
     </nav>
@@ -122,7 +110,7 @@ function Filters() {
         aria-pressed={list.onlyWaiting.value}
         onClick={() => change(() => (list.onlyWaiting.value = !list.onlyWaiting.value))}
       >
-        Needs you
+        Needs a reply
       </button>
       <button
         type="button"
@@ -149,50 +137,11 @@ function Filters() {
   );
 }
 
-function SessionItem({ session }: { session: Session }) {
-  const shown = route.value;
-  const isCurrent =
-    (shown.view === 'session' || shown.view === 'compare') &&
-    (shown.id === session.id || shown.id === session.label);
-  const unread = !isCurrent && isUnread(session);
-  const state = sessionState(session);
-  return (
-    <li>
-      <a
-        class={`session ${isCurrent ? 'current' : ''}`}
-        href={hrefTo.session(session.id)}
-        aria-current={isCurrent ? 'page' : undefined}
-        data-session={session.id}
-      >
-        <span class={`dot ${state?.tone ?? ''} ${unread ? 'unread' : ''}`} />
-        <span class="session-name">
-          {session.origin === 'fork' && <Icon name="fork" />}
-          {sessionName(session)}
-          {unread && <span class="visually-hidden"> (unread)</span>}
-        </span>
-        <span class="session-time">
-          <RelativeTime at={session.last_activity_at} />
-        </span>
-        <span class="session-details">
-          {state && <Chip tone={state.tone}>{state.text}</Chip>}
-          {session.task && <Chip>{humanize(session.task.state.name)}</Chip>}
-          {session.waiting > 0 && <Chip>{session.waiting} queued</Chip>}
-          <span class="project">{session.project}</span>
-        </span>
-      </a>
-    </li>
-  );
-}
-
 function EmptyList() {
   if (list.searchText.value.trim()) return <p class="empty">No sessions with this name.</p>;
-  if (list.onlyWaiting.value) return <p class="empty">No sessions need you.</p>;
+  if (list.onlyWaiting.value) return <p class="empty">No session needs a reply.</p>;
   if (list.projectFilter.value) return <p class="empty">No sessions in this project.</p>;
-  return (
-    <p class="empty">
-      No sessions yet. Press <kbd>n</kbd> to create one.
-    </p>
-  );
+  return <p class="empty">No sessions yet. Write a message to start one.</p>;
 }
 
 /** Enter opens the first hit, the arrow key moves to it, Escape ends the search. */
@@ -221,7 +170,8 @@ function ConnectionState() {
 
 /** Opens the next (1) or previous (-1) session of the list. */
 export function openAdjacentSession(offset: 1 | -1): void {
-  const sessions = list.listedSessions.value;
+  const rows = list.listRows.value;
+  const sessions = rows.flatMap((row) => (row.kind === 'session' ? [row.session] : []));
   const id = route.value.view === 'session' ? route.value.id : null;
   const current = sessions.findIndex((session) => session.id === id || session.label === id);
   const index = current < 0 ? 0 : Math.max(0, Math.min(sessions.length - 1, current + offset));

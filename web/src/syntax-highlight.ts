@@ -1,4 +1,5 @@
-// Syntax highlighting for common languages. Code in other languages is shown without colors.
+// Syntax highlighting for common languages, loaded when code is first shown. Code in other languages
+// is shown without colors.
 import hljs from 'highlight.js/lib/core';
 import bash from 'highlight.js/lib/languages/bash';
 import c from 'highlight.js/lib/languages/c';
@@ -22,10 +23,10 @@ hljs.registerAliases(['console', 'shell'], { languageName: 'bash' });
 hljs.registerAliases(['tsx', 'javascript', 'js', 'jsx', 'mjs'], { languageName: 'typescript' });
 hljs.registerAliases(['cpp', 'c++', 'h'], { languageName: 'c' });
 
-/** Returns HTML that contains only escaped text and spans with classes. */
-export function highlight(code: string, language: string): string {
+/** HTML that contains only escaped text and spans with classes; null for an unknown language. */
+export function highlight(code: string, language: string): string | null {
   if (language && code.length <= CHARS_MAX && hljs.getLanguage(language)) {
     return hljs.highlight(code, { language, ignoreIllegals: true }).value;
   }
-  return code.replace(/[&<>]/g, (c) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;' })[c]!);
+  return null;
 }

@@ -4,6 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { ErrorMessage, useAction } from './action';
 import { post, sessionPath } from './api';
 import type { Session } from './api-types';
+import { sealTask } from './session-actions';
 
 type Action = [name: 'confirm' | 'abandon' | 'reopen', label: string, style?: string];
 
@@ -18,6 +19,9 @@ interface Props {
   children?: ComponentChildren;
 }
 
+const change = (session: string, name: Action[0]) =>
+  name === 'reopen' ? post(sessionPath(session, '/task/reopen')) : sealTask(session, name);
+
 /** The feed brings the new state of the session. */
 export function TaskActions({ session, actions, children }: Props) {
   const [busy, error, run] = useAction();
@@ -30,7 +34,7 @@ export function TaskActions({ session, actions, children }: Props) {
             type="button"
             class={style}
             disabled={busy}
-            onClick={() => run(() => post(sessionPath(session, `/task/${name}`)))}
+            onClick={() => run(() => change(session, name))}
           >
             {label}
           </button>

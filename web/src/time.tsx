@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 
 /** The current time, updated every 30 s so that relative times stay correct. */
-const now = signal(Date.now());
+export const now = signal(Date.now());
 setInterval(() => (now.value = Date.now()), 30_000);
 
 function formatAge(at: string, from: number): string {

@@ -5,7 +5,7 @@ import { request } from './api';
 import { Chip, type Tone } from './chip';
 import { Collapsible, ShowAll, useExpanded } from './collapsible';
 import { changeInParams, paramsWithoutChange, parseUnifiedDiff, type DiffLine } from './diff';
-import type { ToolRow } from './row-model';
+import type { ToolRow, ToolsRow } from './row-model';
 import { humanize } from './session-display';
 
 /** Longer output is truncated until the user expands it. */
@@ -48,6 +48,28 @@ export function ToolCall({ row, isSuspended }: { row: ToolRow; isSuspended: bool
         </>
       )}
     </Collapsible>
+  );
+}
+
+/** Calls beyond this number are folded until the user expands the block. */
+const CALLS_SHOWN = 6;
+
+/** Consecutive tool calls in one block, with a line each. */
+export function ToolCalls({ row, isSuspended }: { row: ToolsRow; isSuspended: boolean }) {
+  const [open, toggle] = useExpanded(`calls:${row.key}`);
+  const isFolded = !open && row.calls.length > CALLS_SHOWN;
+  const shown = isFolded ? row.calls.slice(-CALLS_SHOWN) : row.calls;
+  const failed = row.calls.filter((call) => callStatus(call) === 'failed').length;
+  return (
+    <section class="tool-calls" aria-label={`${row.calls.length} tool calls`}>
+      <header class="hint">
+        {row.calls.length} tool calls{failed > 0 && `, ${failed} failed`}
+        {isFolded && <ShowAll count={row.calls.length} of="calls" toggle={toggle} />}
+      </header>
+      {shown.map((call) => (
+        <ToolCall key={call.key} row={call} isSuspended={isSuspended} />
+      ))}
+    </section>
   );
 }
 

@@ -1,27 +1,41 @@
 // The transcript of a session: its rows in a virtual list, and the actions on its turns.
-import { useComputed } from '@preact/signals';
-import { useCallback, useEffect, useMemo, useState } from 'preact/hooks';
+import { useComputed, useSignal } from '@preact/signals';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { get, post, sessionPath } from './api';
 import type { Session, Turn } from './api-types';
+import { storedAttachments } from './attachments';
 import { Icon } from './icon';
-import { markRead } from './read-markers';
+import { markRead, readDepth } from './read-markers';
 import { hrefTo, navigate } from './route';
 import { isWithCtxOnly, newestSealing, transcriptRows, type Row } from './row-model';
 import { RowView, type TurnActions } from './row-view';
+import { rewind } from './session-actions';
 import type { SessionStore } from './session-store';
 import { VirtualList } from './virtual-list';
 
-export function Transcript({ store, turn }: { store: SessionStore; turn: string | null }) {
+interface Props {
+  store: SessionStore;
+  /** The turn to scroll to. */
+  turn: string | null;
+  /** The words to scroll to in that turn. */
+  find: string | null;
+}
+
+export function Transcript({ store, turn, find }: Props) {
   const session = store.session.value;
   const busy = session?.state === 'running';
+  const readBefore = useReadBefore(store);
   const rows = useComputed(() => {
     store.turnsVersion.value;
     const isRunning = store.session.value?.state === 'running';
-    return transcriptRows(store.turns, store.turnCount, store.openMessages.value, isRunning);
+    const { turns, turnCount, openMessages } = store;
+    return transcriptRows(turns, turnCount, openMessages.value, isRunning, readBefore.value);
   }).value;
   const [isAtEnd, setAtEnd] = useState(true);
   const [scrollToEndRequest, setScrollToEndRequest] = useState(0);
   const target = useTarget(store, turn);
+  const messageJump = useMessageJump(store);
+  const current = messageJump.target ?? target;
 
   useEffect(() => {
     if (session && !document.hidden) markRead(session);
@@ -36,11 +50,18 @@ export function Transcript({ store, turn }: { store: SessionStore; turn: string 
         const fork = await post<Session>(sessionPath(store.id, '/fork'), { turn_id: turn });
         navigate(hrefTo.session(fork.id));
       },
-      rewind: (turn) => post(sessionPath(store.id, '/rewind'), { turn_id: turn }),
+      rewind: async (turn) => store.session.value && rewind(store.session.value, turn),
+      resend: async (depth, message, text) => {
+        const files = await storedAttachments(message);
+        const branch = await forkBefore(store, depth);
+        const content = [{ type: 'text', text: text.trim() }, ...files];
+        await post(sessionPath(branch.id, '/messages'), { content });
+        navigate(hrefTo.session(branch.id));
+      },
       retry: () => post(sessionPath(store.id, '/retry')),
       setPinned: (turn, wanted) => store.setPinned(turn, wanted),
       isPinned: (turn) => pinned.has(turn),
-      isLastExchange: (turn: Turn) => turn.depth === lastExchange(store),
+      isLastExchange: (depth) => depth === lastExchange(store),
       sealing,
       isIdle: session?.state === 'idle',
       isSuspended: session?.state === 'suspended',
@@ -65,7 +86,9 @@ export function Transcript({ store, turn }: { store: SessionStore; turn: string 
         onGapNear={loadAround}
         onScrolled={setAtEnd}
         label="Transcript"
-        target={target}
+        target={current}
+        find={messageJump.target ? null : find}
+        position={messageJump.position}
         scrollToEndRequest={scrollToEndRequest}
       />
       {!isAtEnd && (
@@ -81,6 +104,65 @@ export function Transcript({ store, turn }: { store: SessionStore; turn: string 
   );
 }
 
+/** A new session whose head is the turn before `depth`. Before the first turn it is empty. */
+async function forkBefore(store: SessionStore, depth: number): Promise<Session> {
+  const turn = store.turns.get(depth);
+  if (turn?.parent) {
+    return post<Session>(sessionPath(store.id, '/fork'), { turn_id: turn.parent });
+  }
+  const session = store.session.value!;
+  const { project, working_dir, persona, provider_id, model, track_tasks } = session;
+  const fields = { project, working_dir, persona, provider_id, model, track_tasks };
+  const given = Object.entries(fields).filter(([, value]) => value !== null);
+  return post<Session>('/sessions', Object.fromEntries(given));
+}
+
+/** The last turn that was read when the session was opened; null if there is nothing new. */
+function useReadBefore(store: SessionStore) {
+  const depth = useSignal<number | null>(null);
+  const isLoaded = store.isLoaded.value;
+  // During the first drawing, before the session is marked as read.
+  useMemo(() => {
+    if (!isLoaded) return;
+    const before = readDepth(store.session.value?.id ?? store.id) ?? 0;
+    depth.value = before > 0 && before < store.turnCount ? before : null;
+  }, [isLoaded]);
+  return depth;
+}
+
+type Target = { depth: number; request: number };
+
+/** Moves to the next (1) or previous (-1) message of the user; set while a transcript is shown. */
+export let jumpToMessage: ((offset: 1 | -1) => void) | null = null;
+
+function useMessageJump(store: SessionStore) {
+  const [target, setTarget] = useState<Target | null>(null);
+  const position = useRef<{ depth: number; isMoved: boolean } | null>(null);
+  useEffect(() => {
+    let depth = 0;
+    jumpToMessage = (offset) => {
+      const place = position.current;
+      const last = store.turnCount + (store.openMessages.value.length > 0 ? 1 : 0);
+      // After a scroll the search starts at the turn that is shown.
+      if (place?.isMoved || depth === 0) depth = (place?.depth ?? last) + (offset < 0 ? 1 : 0);
+      do depth += offset;
+      while (depth > 1 && depth < last && hasNoQuestion(store.turns.get(depth)));
+      depth = Math.max(1, Math.min(last, depth));
+      if (place) place.isMoved = false;
+      setTarget((before) => ({ depth, request: (before?.request ?? 0) + 1_000_000 }));
+      store.announcement.value = `Message ${depth} of ${last}`;
+    };
+    return () => {
+      jumpToMessage = null;
+    };
+  }, [store]);
+  return { target, position };
+}
+
+/** True for a loaded turn without a message of the user, such as a compaction. */
+const hasNoQuestion = (turn: Turn | undefined) =>
+  turn !== undefined && !turn.messages.some((message) => message.role === 'user');
+
 /** The depth of the newest turn that is not only with ctx. */
 function lastExchange({ turns, turnCount }: SessionStore): number {
   let depth = turnCount;
@@ -89,11 +171,8 @@ function lastExchange({ turns, turnCount }: SessionStore): number {
 }
 
 /** The depth of the turn that the URL names, fetched each time the URL changes. */
-function useTarget(
-  store: SessionStore,
-  turn: string | null,
-): { depth: number; request: number } | null {
-  const [target, setTarget] = useState<{ depth: number; request: number } | null>(null);
+function useTarget(store: SessionStore, turn: string | null): Target | null {
+  const [target, setTarget] = useState<Target | null>(null);
   const isLoaded = store.isLoaded.value;
   useEffect(() => {
     if (!turn || !isLoaded) return;

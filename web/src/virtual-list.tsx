@@ -3,8 +3,9 @@
 // end while the user is there.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { markFound } from './found-mark';
 import { RowHeights } from './row-heights';
-import { GAP_TURN_PX, type Row } from './row-model';
+import { GAP_TURN_PX, messageText, type Row } from './row-model';
 
 /** Rows are drawn this far above and below the viewport. */
 const OVERSCAN_PX = 500;
@@ -23,6 +24,10 @@ interface Props {
   label: string;
   /** The turn to scroll to, each time `request` changes. */
   target: { depth: number; request: number } | null;
+  /** Words in the turn to scroll to. */
+  find: string | null;
+  /** Receives the turn at the top of the viewport, and whether the user has scrolled. */
+  position: { current: { depth: number; isMoved: boolean } | null };
   /** Scrolls to the end each time this changes. */
   scrollToEndRequest: number;
 }
@@ -53,7 +58,9 @@ export function VirtualList(props: Props) {
   );
 
   const updateRange = () => {
-    const { scrollTop, clientHeight } = scroller.current!;
+    // Events may arrive once more after the list was removed.
+    if (!scroller.current) return;
+    const { scrollTop, clientHeight } = scroller.current;
     const next = heights.range(scrollTop - OVERSCAN_PX, scrollTop + clientHeight + OVERSCAN_PX);
     setRange((before) => (before[0] === next[0] && before[1] === next[1] ? before : next));
     reportNearGaps(scrollTop, clientHeight);
@@ -73,11 +80,21 @@ export function VirtualList(props: Props) {
   };
 
   const onScroll = () => {
-    const { scrollTop, clientHeight, scrollHeight } = scroller.current!;
+    if (!scroller.current) return;
+    const { scrollTop, clientHeight, scrollHeight } = scroller.current;
     followsEnd.current = scrollTop + clientHeight >= scrollHeight - END_PX;
     latestProps.current.onScrolled(followsEnd.current);
     saveAnchor(scrollTop);
+    if (anchor.current) {
+      const { depth } = anchor.current;
+      const isMoved = latestProps.current.position.current?.isMoved ?? true;
+      latestProps.current.position.current = { depth, isMoved };
+    }
     updateRange();
+  };
+  const onUserScroll = () => {
+    const { position } = latestProps.current;
+    if (position.current) position.current.isMoved = true;
   };
 
   const saveAnchor = (scrollTop: number) => {
@@ -94,7 +111,8 @@ export function VirtualList(props: Props) {
 
   /** Positions the drawn rows and restores the scroll position after rows or heights changed. */
   const applyLayout = () => {
-    canvas.current!.style.height = `${heights.total}px`;
+    if (!canvas.current) return;
+    canvas.current.style.height = `${heights.total}px`;
     drawn.current!.style.transform = `translateY(${heights.start(firstDrawn.current)}px)`;
     const box = scroller.current!;
     const saved = anchor.current;
@@ -151,9 +169,11 @@ export function VirtualList(props: Props) {
   useLayoutEffect(() => {
     if (!props.target) return;
     const { depth } = props.target;
-    const n = props.rows.findIndex((row) =>
+    const first = props.rows.findIndex((row) =>
       row.kind === 'gap' ? row.to >= depth : row.depth >= depth,
     );
+    const found = props.find ? findRow(props.rows, depth, props.find) : -1;
+    const n = found < 0 ? first : found;
     const row = props.rows[n];
     if (!row) return;
     followsEnd.current = false;
@@ -164,13 +184,26 @@ export function VirtualList(props: Props) {
     };
     applyLayout();
     updateRange();
-  }, [props.target?.request]);
+    const { find } = props;
+    if (!find) return;
+    // After the row is drawn.
+    requestAnimationFrame(() =>
+      requestAnimationFrame(() => {
+        const drawnRow = [...(drawn.current?.children ?? [])].find(
+          (child) => (child as HTMLElement).dataset.key === row.key,
+        );
+        markFound(drawnRow ?? null, find);
+      }),
+    );
+  }, [props.target?.request, props.find]);
 
   return (
     <div
       class="scroller"
       ref={scroller}
       onScroll={onScroll}
+      onWheel={onUserScroll}
+      onTouchMove={onUserScroll}
       tabIndex={0}
       role="region"
       aria-label={props.label}
@@ -190,4 +223,32 @@ export function VirtualList(props: Props) {
       </div>
     </div>
   );
+}
+
+/** The first row of a turn that contains the words; -1 if there is none. */
+function findRow(rows: Row[], depth: number, words: string): number {
+  const wanted = words.toLowerCase();
+  return rows.findIndex(
+    (row) => row.depth === depth && rowText(row).toLowerCase().includes(wanted),
+  );
+}
+
+function rowText(row: Row): string {
+  switch (row.kind) {
+    case 'text':
+      return row.source;
+    case 'user':
+      return messageText(row.message);
+    case 'thought':
+    case 'notice':
+      return row.text;
+    case 'tool':
+      return JSON.stringify([row.call?.name, row.call?.params, row.result?.content]);
+    case 'tools':
+      return row.calls.map(rowText).join(' ');
+    case 'error':
+      return row.part.message;
+    default:
+      return '';
+  }
 }

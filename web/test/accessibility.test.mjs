@@ -11,6 +11,8 @@ import {
   DM_POLICIES,
   launchBrowser,
   modelConfig,
+  newContext,
+  openMenu,
   PNG,
   Server,
   startChannel,
@@ -36,7 +38,13 @@ fn main() {}
 |---|---|
 | 1 | 2 |
 
-> quoted`;
+> quoted with a formula $x^2$ and a note[^1]
+
+\`\`\`mermaid
+graph LR; A-->B
+\`\`\`
+
+[^1]: The note.`;
 
 const WIDE = { width: 1280, height: 860 };
 const NARROW = { width: 390, height: 844 };
@@ -165,7 +173,7 @@ async function createViews() {
       name: 'compact dialog',
       url: at(sessions.compacted),
       open: async (page) => {
-        await button(page, 'Compact…').click();
+        await openMenu(page, 'Compact…');
         await page.getByLabel('Focus of the summary').waitFor();
       },
     },
@@ -189,7 +197,7 @@ async function createViews() {
       open: async (page) => {
         await untilRow(page, 'Permission asked');
         await page.getByRole('textbox', { name: 'Message', exact: true }).fill('/');
-        await page.getByRole('list', { name: 'Commands' }).waitFor();
+        await page.getByRole('listbox', { name: 'Commands' }).waitFor();
       },
       narrow: true,
     },
@@ -203,7 +211,7 @@ async function createViews() {
       url: at(sessions.task),
       open: async (page) => {
         await page.locator('.notice').waitFor();
-        await button(page, 'pending complete').click();
+        await button(page, 'Task: pending complete').click();
         await page.locator('.commit').waitFor();
       },
     },
@@ -216,6 +224,58 @@ async function createViews() {
       name: 'comparison',
       url: `${server.url}/#/s/axe-main/compare/axe-fork`,
       open: (page) => page.getByText('in common').waitFor(),
+      narrow: true,
+    },
+    {
+      name: 'controls of a run',
+      url: at(sessions.inbox),
+      open: (page) => page.getByRole('radio', { name: 'Add to queue' }).waitFor(),
+      narrow: true,
+    },
+    {
+      name: 'menu, toast and the editor of a message',
+      url: at(sessions.conversation),
+      open: async (page) => {
+        await untilRow(page, DEMO.clock);
+        await page.keyboard.press('e');
+        await page.locator('.toast').waitFor();
+        await page.keyboard.press('z');
+        await page.locator('.toast').waitFor({ state: 'detached' });
+        await page.keyboard.press(']');
+        await page.locator('.row-footer').last().waitFor();
+        await button(page, 'Edit and resend as a branch').first().click();
+        await page.getByLabel('Edited message').waitFor();
+        await button(page, 'More actions').click();
+        await page.getByRole('menu').waitFor();
+      },
+      narrow: true,
+    },
+    {
+      name: 'context meter',
+      url: at(sessions.compacted),
+      open: async (page) => {
+        await page.locator('.context-meter').getByRole('button').click();
+        await page.locator('.context-meter p').waitFor();
+      },
+    },
+    {
+      name: 'palette',
+      url: `${server.url}/`,
+      open: async (page) => {
+        await page.locator('.session').first().waitFor();
+        await page.keyboard.press('Control+k');
+        await page.getByRole('dialog').getByRole('option').first().waitFor();
+      },
+      narrow: true,
+    },
+    {
+      name: 'deletion that can be undone',
+      url: at(sessions.decided),
+      open: async (page) => {
+        await untilRow(page, 'Permission asked');
+        await openMenu(page, 'Delete…');
+        await page.locator('.toast').waitFor();
+      },
       narrow: true,
     },
     {
@@ -248,7 +308,10 @@ async function createViews() {
       name: 'details panel',
       url: at(sessions.routed),
       open: async (page) => {
-        await button(page, 'Details (i)').click();
+        const details = button(page, 'Details (i)');
+        await page.locator('.row-footer').waitFor();
+        if (await details.isVisible()) await details.click();
+        else await openMenu(page, 'Details');
         await page.getByRole('link', { name: 'Mom' }).waitFor();
       },
       narrow: true,
@@ -299,7 +362,7 @@ async function violations(page, only = null) {
 async function check({ name, url, open }, viewport) {
   // axe is injected as a script, which the content security policy of the page would block.
   const options = { viewport, colorScheme: 'light', bypassCSP: true };
-  const context = await browser.newContext(options);
+  const context = await newContext(browser, options);
   const page = await context.newPage();
   page.setDefaultTimeout(TIMEOUT_MS);
   await page.goto(url);

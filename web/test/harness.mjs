@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { createServer } from 'node:http';
-import { mkdtemp, mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -201,6 +201,11 @@ export async function startModel(answers = {}) {
   const server = createServer(async (request, response) => {
     let body = '';
     for await (const chunk of request) body += chunk;
+    if (request.method === 'GET' && request.url.endsWith('/models')) {
+      const data = (answers.models ?? ['echo-1', 'echo-2']).map((id) => ({ id }));
+      response.writeHead(200, { 'content-type': 'application/json' });
+      return response.end(JSON.stringify({ data }));
+    }
     const answer = answerTo(JSON.parse(body || '{}').messages ?? [], answers);
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     const write = (data) => response.write(`data: ${JSON.stringify(data)}\n\n`);
@@ -265,10 +270,48 @@ export const launchBrowser = () =>
     args: ['--no-sandbox', '--disable-gpu', '--force-prefers-reduced-motion'],
   });
 
+/** With CTX_PAGE_DIR set, the files of the page come from that directory instead of the program, so
+ * that a change of the page needs no build of the program. */
+const PAGE_DIR = process.env.CTX_PAGE_DIR;
+const MEDIA_TYPES = {
+  html: 'text/html',
+  js: 'text/javascript',
+  css: 'text/css',
+  svg: 'image/svg+xml',
+};
+
+async function servePageFrom(context, dir) {
+  const isPage = (url) => url.pathname === '/' || url.pathname.startsWith('/assets/');
+  await context.route(isPage, async (route) => {
+    const path = new URL(route.request().url()).pathname;
+    const file = path === '/' ? 'index.html' : path.slice('/assets/'.length);
+    const body = await readFile(join(dir, file)).catch(() => null);
+    if (!body) return route.fulfill({ status: 404 });
+    const answer = await route.fetch().catch(() => null);
+    if (!answer) return route.abort();
+    const policy = answer.headers()['content-security-policy'];
+    await route.fulfill({
+      body,
+      contentType: MEDIA_TYPES[file.split('.').at(-1)],
+      headers: policy ? { 'content-security-policy': policy } : {},
+    });
+  });
+}
+
+/** A browser context in which the page is served as `servePageFrom` describes. */
+export async function newContext(browser, options) {
+  const context = await browser.newContext(options);
+  if (PAGE_DIR) await servePageFrom(context, PAGE_DIR);
+  return context;
+}
+
 /** Opens a page. Script errors and violations of the content security policy are collected in
  * `page.errors`; failed requests are not, because tests kill servers. */
 export async function openPage(browser, url, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
+  const context = await newContext(browser, {
+    viewport: { width: 1280, height: 860 },
+    ...options,
+  });
   const page = await context.newPage();
   page.setDefaultTimeout(TIMEOUT_MS);
   page.errors = [];
@@ -297,6 +340,12 @@ export const messageField = (page) => page.getByRole('textbox', { name: 'Message
 export async function sendMessage(page, text) {
   await messageField(page).fill(text);
   await page.getByRole('button', { name: 'Send', exact: true }).click();
+}
+
+/** Chooses an entry of the menu of further actions. */
+export async function openMenu(page, entry) {
+  await page.getByRole('button', { name: 'More actions' }).click();
+  await page.getByRole('menuitem', { name: entry }).click();
 }
 
 /** Waits for a row of the transcript with this text. */

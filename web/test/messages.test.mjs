@@ -52,7 +52,7 @@ test('the first message on an empty server is answered', async () => {
     await untilRow(page, DEMO.greeting);
     await page.locator('.row-footer').waitFor();
     await page.locator('.session.current').waitFor();
-    const cancel = page.getByRole('button', { name: 'Cancel' });
+    const cancel = page.getByRole('button', { name: 'Stop', exact: true });
     assert.equal(await cancel.count(), 0, 'Cancel is shown only during a run');
   };
   try {
@@ -97,21 +97,21 @@ test('after a server crash the page reconnects and shows the interrupted answer'
   }
 });
 
-// R251: Cancel is shown only during a run.
+// R251: a run can be cancelled, with Stop, only while it lasts.
 test('cancel stops the answer and keeps the text so far', () =>
   onPage('#/new', async (page) => {
     await sendMessage(page, 'slow 300');
     await untilRow(page, DEMO.filler);
-    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Stop', exact: true }).click();
     await page.locator('.row-footer').waitFor();
     assert.ok((await shownAnswer(page)).startsWith(DEMO.filler));
-    await page.getByRole('button', { name: 'Cancel' }).waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Stop', exact: true }).waitFor({ state: 'detached' });
     const retry = page.getByRole('button', { name: 'Retry', exact: true });
     await retry.waitFor();
     const opacityOf = (element) => Number(getComputedStyle(element.parentElement).opacity);
     assert.equal(await retry.evaluate(opacityOf), 1, 'Retry is shown without hovering');
     await retry.click();
-    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Stop', exact: true }).click();
     await retry.waitFor();
     assert.equal(await page.locator('.row-user').count(), 1);
   }));
@@ -124,7 +124,7 @@ test('a permission request survives a reload and is answered', () =>
     await page.reload();
     await page.getByRole('button', { name: 'Allow once' }).waitFor();
     assert.ok(await messageField(page).isEnabled());
-    assert.equal(await page.getByRole('button', { name: 'Cancel' }).count(), 0);
+    assert.equal(await page.getByRole('button', { name: 'Stop', exact: true }).count(), 0);
     await page.getByRole('button', { name: 'Allow once' }).click();
     await untilRow(page, DEMO.chosen('Allow once'));
     await page.getByRole('region', { name: /^Waiting/ }).waitFor({ state: 'detached' });
@@ -143,10 +143,10 @@ test('a message that waited in the inbox shows how long', () =>
   onPage('#/new', async (page) => {
     await sendMessage(page, 'slow 900');
     await untilRow(page, DEMO.filler);
-    await page.getByLabel('Queue mode').selectOption('queue');
+    await page.getByRole('radio', { name: 'Add to queue' }).check();
     await sendMessage(page, 'next please');
     await page.locator('.inbox li').waitFor();
-    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Stop', exact: true }).click();
     await untilRow(page, DEMO.quote('next please'));
     await page.locator('.row-footer').nth(1).waitFor();
     const headers = await page.locator('.user .author').allInnerTexts();
@@ -173,7 +173,7 @@ test('queued messages are edited, moved and removed', () =>
   onPage('#/new', async (page) => {
     await sendMessage(page, 'slow 900');
     await untilRow(page, DEMO.filler);
-    await page.getByLabel('Queue mode').selectOption('queue');
+    await page.getByRole('radio', { name: 'Add to queue' }).check();
     const item = (text) => page.locator('.inbox li').filter({ hasText: text });
     for (const text of ['first queued', 'second queued', 'third queued']) {
       await sendMessage(page, text);
@@ -186,13 +186,13 @@ test('queued messages are edited, moved and removed', () =>
       });
     await item('third queued').getByRole('button', { name: 'Move up' }).click();
     await untilTexts('first queued,third queued,second queued');
-    await item('second queued').getByRole('button', { name: 'Remove' }).click();
+    await item('second queued').getByRole('button', { name: 'Withdraw' }).click();
     await item('second queued').waitFor({ state: 'detached' });
     await item('first queued').getByRole('button', { name: 'Edit' }).click();
     await page.getByLabel('Edit message').fill('help');
     await page.getByRole('button', { name: 'Save' }).click();
     await untilTexts('help,third queued');
-    await page.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('button', { name: 'Stop', exact: true }).click();
     await untilRow(page, DEMO.help);
     await untilRow(page, DEMO.quote('third queued'));
     assert.equal(await page.locator('.row').filter({ hasText: 'second queued' }).count(), 0);
@@ -205,7 +205,7 @@ test('the provider of one message can be chosen, and each answer names its provi
     await untilRow(page, DEMO.greeting);
     await page.locator('.row-footer').waitFor();
     await page.getByLabel('Provider', { exact: true }).selectOption('echo');
-    await page.getByLabel('Model', { exact: true }).fill('echo-2');
+    await page.getByLabel('Model', { exact: true }).selectOption('echo-2');
     await sendMessage(page, 'answered by **echo**');
     await page.locator('.row-text strong').getByText('echo').waitFor();
     await page.locator('.row-footer').nth(1).waitFor();
@@ -229,12 +229,22 @@ test('an error is shown in the transcript and the session can still be used', ()
     await page.getByText(DEMO.thought).last().waitFor();
   }));
 
-test('a text file is sent as a fenced block', () =>
+test('a text file is sent as a part of its own and shown as a chip', () =>
   onPage('#/new', async (page) => {
     const file = { name: 'note.rs', mimeType: 'text/plain', buffer: Buffer.from('fn main() {}\n') };
     await page.locator('input[type=file]').setInputFiles(file);
     await page.getByText('note.rs').waitFor();
     await sendMessage(page, 'look at this');
+    await page.locator('.row-footer').waitFor();
+    assert.equal(
+      await page.locator('.user pre').count(),
+      0,
+      'the file is not poured into the text',
+    );
+    await page
+      .locator('.user')
+      .getByRole('button', { name: /note\.rs/ })
+      .click();
     await page.locator('.user pre code').getByText('fn main() {}').waitFor();
   }));
 
@@ -245,7 +255,7 @@ test('a steering message is shown inside the answer, and no row is redrawn at th
     await page.evaluate(() =>
       document.querySelectorAll('.row').forEach((row) => (row.isOriginal = true)),
     );
-    await page.getByLabel('Queue mode').selectOption('steer');
+    await page.getByRole('radio', { name: 'Steer' }).check();
     await sendMessage(page, 'go left');
     await untilRow(page, DEMO.steered('go left'));
     await until('both parts of the answer', async () => {

@@ -6,6 +6,7 @@ import {
   DEMO,
   DEMO_CONFIG,
   launchBrowser,
+  openMenu,
   modelConfig,
   Server,
   startModel,
@@ -78,7 +79,7 @@ test('the context is compacted, and the marker shows the savings and the summary
   }
   await onPage(`#/s/${session.id}`, async (page) => {
     await untilRow(page, 'hello four');
-    await page.getByRole('button', { name: 'Compact…' }).click();
+    await openMenu(page, 'Compact…');
     await page.getByLabel('Focus of the summary').fill('the greetings');
     await page.getByRole('button', { name: 'Compact', exact: true }).click();
     const title = page.getByRole('button', { name: /^Context compacted/ });
@@ -113,7 +114,7 @@ test('the dialog shows why a session cannot be compacted', async () => {
   const agent = await server.createSession({ title: 'with an agent', message: 'hello' });
   await server.api('PATCH', `/sessions/${agent.id}`, { provider_id: 'agent' });
   await onPage(`#/s/${empty.id}`, async (page) => {
-    const open = page.getByRole('button', { name: 'Compact…' });
+    const open = { click: () => openMenu(page, 'Compact…') };
     const confirm = page.getByRole('button', { name: 'Compact', exact: true });
     const dialog = page.getByRole('dialog');
     const cancel = dialog.getByRole('button', { name: 'Cancel' });

@@ -155,3 +155,16 @@ test('assets have a media type and an ETag, and other paths are not found', asyn
     assert.equal((await fetch(`${server.url}/assets/${path}`)).status, 404, path);
   }
 });
+
+test('the frame that draws diagrams has no origin and can request nothing', async () => {
+  const frame = await fetch(`${server.url}/assets/diagram-frame.html`);
+  const policy = frame.headers.get('content-security-policy');
+  for (const rule of ["default-src 'none'", 'sandbox allow-scripts', "frame-ancestors 'self'"]) {
+    assert.ok(policy.includes(rule), rule);
+  }
+  assert.doesNotMatch(policy, /connect-src|img-src|allow-same-origin/);
+  const resourcePolicy = async (file) =>
+    (await fetch(`${server.url}/assets/${file}`)).headers.get('cross-origin-resource-policy');
+  assert.equal(await resourcePolicy('diagram-frame.js'), 'cross-origin');
+  assert.equal(await resourcePolicy('app.js'), 'same-origin');
+});

@@ -61,7 +61,7 @@ test('the task panel confirms, reopens and abandons a task', async () => {
   const message = 'Add a timeout with a tool';
   const session = await server.createSession({ track_tasks: true, title: 'panel', message });
   await onPage(`#/s/${session.id}`, async (page) => {
-    await page.getByRole('button', { name: 'pending complete' }).click();
+    await page.getByRole('button', { name: 'Task: pending complete' }).click();
     const task = page.getByRole('region', { name: 'Open task' });
     await task.getByText(message).waitFor();
     await task.getByRole('button', { name: 'Confirm' }).click();
@@ -100,13 +100,13 @@ test('the composer offers the commands of ctx and of the agent', async () => {
       body.providers[0].commands = [{ name: 'review', description: 'Review it' }, { name: 'done' }];
       return route.fulfill({ json: body });
     });
-    const commands = page.getByRole('list', { name: 'Commands' });
+    const commands = page.getByRole('listbox', { name: 'Commands' });
     await messageField(page).fill('/');
     await commands.getByText('Review it').waitFor();
-    const names = await commands.getByRole('button').allInnerTexts();
+    const names = await commands.locator('code').allInnerTexts();
     assert.deepEqual(names, ['/help', '/done', '/abandon', '/compact', '/review']);
     await messageField(page).fill('/ab');
-    await commands.getByRole('button', { name: '/abandon' }).click();
+    await commands.getByRole('option', { name: '/abandon' }).click();
     assert.equal(await messageField(page).inputValue(), '/abandon ');
     await commands.waitFor({ state: 'detached' });
     await messageField(page).fill('/he');

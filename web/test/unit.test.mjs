@@ -19,7 +19,9 @@ before(async () => {
     'diff',
     'markdown',
     'row-model',
+    'session-groups',
     'turn-usage',
+    'word-diff',
   ];
   await build({
     stdin: {
@@ -400,4 +402,67 @@ test('the footer shows the reported usage and cost only', () => {
     '1,200 in · 4 s',
   );
   assert.equal(page.turnUsage(turn(null)), '4 s');
+});
+
+/** A session of the list; `at` is the time of its last activity. */
+const listed = (label, at, more = {}) => ({
+  id: label,
+  label,
+  last_activity_at: at,
+  origin: 'api',
+  parent: null,
+  suspensions: [],
+  pending_prompt: null,
+  task: null,
+  ...more,
+});
+
+test('sessions are grouped by day, with what needs a reply on top and forks under their origin', () => {
+  const now = new Date(2026, 10, 18, 12).getTime();
+  const day = (n, hour = 10) => new Date(2026, 10, n, hour).toISOString();
+  const fork = (label, at, session) =>
+    listed(label, at, { origin: 'fork', parent: { session, turn: null } });
+  const sessions = [
+    fork('fork of old', day(18, 11), 'old'),
+    listed('new', day(18)),
+    listed('asks', day(17, 23), { suspensions: [{}] }),
+    listed('evening', day(17, 22)),
+    fork('fork of nothing', day(17), 'deleted'),
+    listed('old', day(15)),
+    listed('older', day(3)),
+    listed('oldest', day(1).replace('2026-11', '2026-08')),
+  ];
+  const rows = page.groupSessions(sessions, now);
+  const text = rows.map((row) =>
+    row.kind === 'heading' ? `# ${row.text}` : `${' '.repeat(row.indent)}${row.session.label}`,
+  );
+  assert.deepEqual(text, [
+    '# Needs a reply',
+    'asks',
+    '# Today',
+    'old',
+    ' fork of old',
+    'new',
+    '# Yesterday',
+    'evening',
+    'fork of nothing',
+    '# Last 30 days',
+    'older',
+    '# August 2026',
+    'oldest',
+  ]);
+});
+
+test('the words that differ are those outside the longest common subsequence', () => {
+  const differing = (a, b) =>
+    page.differingWords(a.split(' '), b.split(' ')).map((indexes) => [...indexes]);
+  assert.deepEqual(differing('a b c d', 'a x c d'), [[1], [1]]);
+  assert.deepEqual(differing('a b c', 'a b c'), [[], []]);
+  assert.deepEqual(differing('a b', 'a new b'), [[], [1]]);
+  assert.deepEqual(differing('x y', 'p q r'), [
+    [0, 1],
+    [0, 1, 2],
+  ]);
+  const long = Array.from({ length: 4000 }, (_, n) => `w${n}`);
+  assert.equal(page.differingWords(long, long.toReversed()), null);
 });

@@ -140,7 +140,7 @@ pub struct Session {
     /// The preferred model. `None` if the provider chooses it.
     pub model: Option<String>,
     pub origin: Origin,
-    /// Set if another session started this one.
+    /// The session that started this one, or the session and turn that it was forked from.
     pub parent: Option<Parent>,
     pub routing: Routing,
     /// The tools that the sender of the newest message with rights permits. They apply to runs
@@ -170,6 +170,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// The session that started this one. The origin of a fork does not manage it.
+    pub fn manager(&self) -> Option<&Parent> {
+        self.parent.as_ref().filter(|_| self.origin != Origin::Fork)
+    }
+
     /// Whether another session started this one and receives its reports.
     pub fn is_worker(&self) -> bool {
         self.origin == Origin::Subagent && self.parent.is_some()

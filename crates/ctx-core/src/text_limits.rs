@@ -51,9 +51,47 @@ pub fn one_line(text: &str, max_chars: usize) -> String {
     short
 }
 
+/// A title made from a message: its first line without Markdown marks, cut between two words.
+/// `…` marks omitted text.
+pub fn title_line(text: &str, max_chars: usize) -> String {
+    let trimmed = text.trim();
+    let line = trimmed.lines().next().unwrap_or("");
+    let bare =
+        line.trim_start_matches(['#', '>', '-', '*', ' ']).replace("**", "").replace('`', "");
+    let bare = bare.trim();
+    if bare.is_empty() {
+        return one_line(text, max_chars);
+    }
+    let mut title: String = bare.chars().take(max_chars).collect();
+    let is_cut = title.len() < bare.len();
+    if let Some(space) = title.rfind(' ').filter(|_| is_cut)
+        && space * 2 > title.len()
+    {
+        title.truncate(space);
+    }
+    if is_cut || line.len() < trimmed.len() {
+        title.push('…');
+    }
+    title
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_title_has_no_markdown_marks_and_ends_between_words() {
+        assert_eq!(title_line("hello", 80), "hello");
+        assert_eq!(
+            title_line("## Fix the **retry** loop in `main.rs`", 80),
+            "Fix the retry loop in main.rs"
+        );
+        assert_eq!(title_line("first\nsecond", 80), "first…");
+        assert_eq!(title_line("one two three four", 15), "one two three…");
+        assert_eq!(title_line("aaaaaaaaaaaaaaaa bb", 10), "aaaaaaaaaa…");
+        assert_eq!(title_line("```\ncode", 80), "```…");
+        assert_eq!(title_line("", 80), "");
+    }
 
     #[test]
     fn invalid_texts_have_specific_errors() {

@@ -330,6 +330,12 @@ pub trait Provider: Send + Sync {
     /// The description that is known without asking the provider.
     fn about(&self) -> About;
 
+    /// The models that can be chosen. A model server is asked once for its list; if it does not
+    /// answer, the known models are returned.
+    async fn models(&self) -> Vec<String> {
+        self.about().models
+    }
+
     /// Releases resources of an idle session, such as an agent process. The next message starts it
     /// again.
     async fn rest(&self, _session: SessionId) {}

@@ -210,6 +210,22 @@ impl Sessions<'_> {
         self.engine.sessions().get(session).await
     }
 
+    /// Moves the head forward again to a turn that a rewind left.
+    ///
+    /// Fails if the session is busy, or the turn does not descend from its head.
+    pub async fn undo_rewind(self, session: &str, turn: TurnId) -> Result<Info, Error> {
+        let needs = Needs { turn: Some(TurnNeed::Descendant(turn)), ..Needs::RUN };
+        self.engine
+            .decide(
+                self.engine.target(session).await?,
+                needs,
+                Vec::new(),
+                move |view, invocation| decide::undo_rewind(view, turn, invocation),
+            )
+            .await?;
+        self.engine.sessions().get(session).await
+    }
+
     /// Waits until a session neither runs nor can deliver a message, or until the timeout.
     ///
     /// Fails if the session does not exist.

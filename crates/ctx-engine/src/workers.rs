@@ -122,11 +122,11 @@ impl WorkerEnd {
 impl Engine {
     /// The number of managers above a session.
     pub(crate) async fn depth(&self, session: &Session) -> Result<usize, Error> {
-        let (mut depth, mut parent) = (0, session.parent.clone());
+        let (mut depth, mut parent) = (0, session.manager().cloned());
         while let Some(above) = parent.filter(|_| depth < DEPTH_MAX) {
             depth += 1;
             let view = self.store().view(&Target::Label(above.session), Needs::NOTHING).await?;
-            parent = view.and_then(|view| view.session.parent);
+            parent = view.and_then(|view| view.session.manager().cloned());
         }
         Ok(depth)
     }

@@ -21,6 +21,8 @@ use crate::response_reader::{ResponseParser, ResponseReader};
 
 /// Maximum size of a model list that is read.
 const MODELS_MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Maximum wait for the model list that a person chooses from.
+const MODEL_LIST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum wait for the usage after a complete response.
 const USAGE_WAIT: Duration = Duration::from_secs(5);
 /// How often a provider yields to the task of a connection before a chunk counts as not arrived.
@@ -123,6 +125,16 @@ impl ModelServer {
         let models = self.models.get_or_try_init(|| self.list_models(list_path)).await?;
         // The cell contains only non-empty lists.
         Ok(models.first().cloned().unwrap_or_default())
+    }
+
+    /// All models of the server, the configured one first; only the known ones if it does not
+    /// answer in time.
+    pub(crate) async fn all_models(&self, kind: &'static str, list_path: &str) -> Vec<String> {
+        let list = self.models.get_or_try_init(|| self.list_models(list_path));
+        if let Ok(Err(failure)) = tokio::time::timeout(MODEL_LIST_TIMEOUT, list).await {
+            tracing::debug!(code = %failure.code, "the model list is not available");
+        }
+        self.about(kind).models
     }
 
     async fn list_models(&self, path: &str) -> Result<Vec<String>, Failure> {

@@ -246,7 +246,7 @@ pub fn worker_agent(
 ///
 /// Fails if it has no manager, or no such worker.
 pub fn recipient(own: &Session, to: &str, workers: &[Session]) -> Result<String, ToolRefusal> {
-    match (to, &own.parent) {
+    match (to, own.manager()) {
         (MANAGER, Some(parent)) => Ok(parent.session.clone()),
         (MANAGER, None) => Err(ToolRefusal::NoManager),
         (name, _) => own_worker(name, workers).map(|()| name.to_owned()),

@@ -2,7 +2,7 @@
 
 use crate::id::{SessionId, TurnId};
 use crate::refusal::Refusal;
-use crate::session::{self, Origin};
+use crate::session::{self, Origin, Parent};
 
 use super::{Change, Decided, Decision, Invocation, SessionView, create_session};
 
@@ -51,7 +51,7 @@ pub fn fork(view: &SessionView, fork: &Fork, invocation: &Invocation) -> Decided
         provider_id: from.provider_id.clone(),
         model: from.model.clone(),
         origin: Origin::Fork,
-        parent: None,
+        parent: Some(Parent { session: from.label.clone(), turn: fork.turn, tool_call: None }),
         track_tasks: Some(from.track_tasks),
         head: fork.turn,
         turn_count: depth,

@@ -14,7 +14,7 @@ use super::{Decided, Decision, Invocation, SessionView};
 pub fn report_due(view: &SessionView) -> Option<&Parent> {
     let ended = view.session.state == Activity::Idle
         && !is_busy(&view.session, view.prompt.as_ref(), &view.inbox);
-    view.session.parent.as_ref().filter(|_| view.session.unreported && ended)
+    view.session.manager().filter(|_| view.session.unreported && ended)
 }
 
 /// Whether the report waits until the workers of the worker have ended.

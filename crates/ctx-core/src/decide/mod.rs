@@ -117,7 +117,7 @@ pub use reopen::reopen;
 pub use request_compaction::{CompactSupport, check_compact_command, request_compaction};
 pub use resume::{answer_session_prompt, resume};
 pub use retry::{HeadBefore, retry, retry_items};
-pub use rewind::rewind;
+pub use rewind::{rewind, undo_rewind};
 pub use seal::seal;
 pub use session_changes::{RunHost, item_message};
 pub use set_state::{Moved, set_state};
@@ -212,6 +212,7 @@ pub struct TurnPosition {
     /// Number of turns from the root to it, from 1.
     pub depth: u64,
     /// For [`TurnNeed::Ancestor`]: it is the head or an ancestor of it. For
+    /// [`TurnNeed::Descendant`]: it is the head or a descendant of it. For
     /// [`TurnNeed::ForkPoint`]: it is in the session's tree.
     pub reachable: bool,
     /// For [`TurnNeed::ForkPoint`]: the session's pins of the turn and of its ancestors.
@@ -223,6 +224,8 @@ pub struct TurnPosition {
 pub enum TurnNeed {
     /// Whether it leads to the head.
     Ancestor(TurnId),
+    /// Whether the head leads to it.
+    Descendant(TurnId),
     /// Whether it is in the session's tree, and which pins lead to it.
     ForkPoint(TurnId),
 }
@@ -231,7 +234,7 @@ impl TurnNeed {
     /// The turn.
     pub const fn turn(self) -> TurnId {
         match self {
-            Self::Ancestor(turn) | Self::ForkPoint(turn) => turn,
+            Self::Ancestor(turn) | Self::Descendant(turn) | Self::ForkPoint(turn) => turn,
         }
     }
 }

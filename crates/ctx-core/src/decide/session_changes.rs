@@ -17,7 +17,7 @@ use crate::run::{Outcome, Phase, Run, TaskEffect};
 use crate::session::{Activity, Session, Status};
 use crate::suspension::{Answer, Suspension};
 use crate::task::{State, StateName};
-use crate::text_limits::one_line;
+use crate::text_limits::{one_line, title_line};
 use crate::time::Timestamp;
 use crate::turn::{self, About, Ready};
 
@@ -402,7 +402,7 @@ impl<'a> SessionChanges<'a> {
         if self.session.title.is_none() {
             self.session.title = items
                 .first()
-                .map(|item| one_line(&item.text(), TITLE_MAX_CHARS))
+                .map(|item| title_line(&item.text(), TITLE_MAX_CHARS))
                 .filter(|title| !title.is_empty());
         }
         self.push(Change::PutRun(Box::new(run.clone())));

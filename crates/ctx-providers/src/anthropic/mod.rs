@@ -69,6 +69,10 @@ impl Provider for Anthropic {
         self.server.about("anthropic")
     }
 
+    async fn models(&self) -> Vec<String> {
+        self.server.all_models("anthropic", "v1/models").await
+    }
+
     async fn run(&self, request: Request, link: Link) -> End {
         self.server.run_until_cancelled(&link, self.respond(&request, &link)).await
     }

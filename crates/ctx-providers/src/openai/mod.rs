@@ -114,6 +114,10 @@ impl Provider for OpenAi {
         self.server.about("openai")
     }
 
+    async fn models(&self) -> Vec<String> {
+        self.server.all_models("openai", MODELS_PATH).await
+    }
+
     async fn run(&self, request: Request, link: Link) -> End {
         self.server.run_until_cancelled(&link, self.respond(&request, &link)).await
     }

@@ -217,6 +217,10 @@ fn load_turn(
     let depth = turn_rows::depth_of(db, row)?;
     let reachable = match need {
         TurnNeed::Ancestor(_) => turn_rows::is_ancestor(db, row, found.head_row)?,
+        TurnNeed::Descendant(_) => match found.head_row {
+            Some(head) => turn_rows::is_ancestor(db, head, Some(row))?,
+            None => false,
+        },
         TurnNeed::ForkPoint(_) => turn_rows::is_in_tree(db, found.row, found.head_row, row)?,
     };
     let mut pins = Vec::new();

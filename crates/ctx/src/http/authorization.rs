@@ -11,6 +11,7 @@ use ctx_engine::core::id::ObjectId;
 use ctx_engine::core::token::Scope;
 use futures_util::StreamExt;
 
+use super::files::FILES_ROUTE;
 use super::hooks::HOOK_ROUTE;
 use super::mcp::MCP_ROUTE;
 use super::openai::is_openai;
@@ -165,6 +166,8 @@ fn needed_scope(method: &Method, route: &str) -> Scope {
         // It shows and changes commands that are started on this machine.
         _ if route.starts_with(SETUP_ROUTES) => Scope::Admin,
         _ if route == DIRECTORIES_ROUTE => Scope::Write,
+        // Who may not send messages to an agent may not read files of the working directory.
+        Method::GET if route == FILES_ROUTE => Scope::Write,
         Method::GET | Method::HEAD | Method::OPTIONS => Scope::Read,
         // Each tool has its own scope.
         _ if route == MCP_ROUTE => Scope::Read,

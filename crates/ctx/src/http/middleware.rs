@@ -22,11 +22,13 @@ use super::authorization::{self, RequestHead};
 use super::mcp::MCP_ROUTE;
 use super::openai;
 use super::problem_details::{Error, PROBLEM_JSON};
+use super::web_page::DIAGRAM_SCRIPT_PATH;
 use super::{ServeOptions, Shared};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Pages of other origins cannot embed a response.
-const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+pub(super) const RESOURCE_POLICY: HeaderName =
+    HeaderName::from_static("cross-origin-resource-policy");
 /// A longer `x-request-id` of a client is replaced.
 const REQUEST_ID_MAX_BYTES: usize = 128;
 
@@ -77,7 +79,9 @@ pub(super) async fn handle(
     let mut response = handled.instrument(span).await;
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response.headers_mut().insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    // Only the script of a sandboxed frame sets another policy.
+    let policy = response.headers_mut().entry(RESOURCE_POLICY);
+    policy.or_insert(HeaderValue::from_static("same-origin"));
     response
 }
 
@@ -157,6 +161,8 @@ fn check_host_and_origin(request: &Request, options: &ServeOptions) -> Result<()
         return Err(wrong_host(host.as_str()));
     }
     match request.headers().get(ORIGIN) {
+        // The frame that draws diagrams has no origin. Its script is public.
+        Some(origin) if origin == "null" && request.uri().path() == DIAGRAM_SCRIPT_PATH => Ok(()),
         Some(origin) if !is_same_origin(origin, &host) => Err(Error::new(
             StatusCode::FORBIDDEN,
             "foreign_origin",

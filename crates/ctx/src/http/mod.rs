@@ -20,8 +20,9 @@
 //! | `usage` | tokens and cost |
 //! | `blobs`, `bundles` | stored bytes, export and import |
 //! | `sync` | exchange of sessions with other machines |
-//! | `providers` | agents and models |
+//! | `providers`, `provider_models` | agents and models |
 //! | `setup`, `directories` | changes of `ctx.toml`; directories to choose from |
+//! | `files` | files of a working directory, for mentions in a message |
 //! | `inbound`, `entities`, `aliases` | messages from channels, who sends them, labels |
 //! | `outbox` | deliveries to channels |
 //! | `hooks`, `schedules` | outside events and timers as sources of messages |
@@ -45,6 +46,7 @@ mod durable_stream;
 mod entities;
 mod events;
 mod extractors;
+mod files;
 mod health;
 mod hooks;
 mod inbound;
@@ -59,6 +61,7 @@ mod openapi;
 mod outbox;
 mod pins;
 mod problem_details;
+mod provider_models;
 mod providers;
 mod runs;
 mod schedules;
@@ -283,6 +286,8 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(setup::models))
         .routes(routes!(setup::test))
         .routes(routes!(directories::list))
+        .routes(routes!(provider_models::list))
+        .routes(routes!(files::find))
         .routes(routes!(inbound::receive))
         .routes(routes!(entities::create, entities::list))
         .routes(routes!(entities::merge))

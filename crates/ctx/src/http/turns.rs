@@ -199,9 +199,12 @@ pub(super) async fn retry(
 #[serde(deny_unknown_fields)]
 pub(super) struct RewindBody {
     turn_id: String,
+    /// Move forward to a turn that descends from the head: this undoes a rewind
+    #[serde(default)]
+    forward: bool,
 }
 
-/// Move the head back to an earlier turn
+/// Move the head back to an earlier turn, or with `forward` to a later one
 ///
 /// The later turns stay in the tree.
 #[utoipa::path(
@@ -218,7 +221,13 @@ pub(super) async fn rewind(
     Json(body): Json<RewindBody>,
 ) -> HttpResult<Json<Session>> {
     let turn = given_turn(&state, &body.turn_id).await?;
-    Ok(Json(Session::from(&state.engine.sessions().rewind(&id, turn).await?)))
+    let sessions = state.engine.sessions();
+    let moved = if body.forward {
+        sessions.undo_rewind(&id, turn).await?
+    } else {
+        sessions.rewind(&id, turn).await?
+    };
+    Ok(Json(Session::from(&moved)))
 }
 
 /// The turn of a path.

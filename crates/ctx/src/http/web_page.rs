@@ -11,9 +11,21 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rust_embed::RustEmbed;
 
-/// `blob:` is allowed for images because the page fetches them itself.
+use super::middleware::RESOURCE_POLICY;
+
+/// `blob:` is allowed for images because the page fetches them itself. The only frame is
+/// [`DIAGRAM_FRAME`].
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-    img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    img-src 'self' data: blob:; frame-src 'self'; base-uri 'none'; form-action 'none'; \
+    frame-ancestors 'none'";
+/// Draws diagrams from untrusted text. Its library writes style elements, which the policy of the
+/// page does not allow, so it runs in a sandbox without an origin and without requests.
+const DIAGRAM_FRAME: &str = "diagram-frame.html";
+/// The script of that frame, which a document without an origin has to load.
+const DIAGRAM_SCRIPT: &str = "diagram-frame.js";
+pub(super) const DIAGRAM_SCRIPT_PATH: &str = "/assets/diagram-frame.js";
+const DIAGRAM_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts";
 
 #[derive(RustEmbed)]
 #[folder = "../../web/dist"]
@@ -40,10 +52,11 @@ fn file_response(file: &str, headers: &HeaderMap) -> Response {
         headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let response_headers = [
         (CONTENT_TYPE, media_type),
-        (CONTENT_SECURITY_POLICY, POLICY),
+        (CONTENT_SECURITY_POLICY, if file == DIAGRAM_FRAME { DIAGRAM_POLICY } else { POLICY }),
         (CACHE_CONTROL, "no-cache"),
         (REFERRER_POLICY, "no-referrer"),
         (ETAG, tag.as_str()),
+        (RESOURCE_POLICY, if file == DIAGRAM_SCRIPT { "cross-origin" } else { "same-origin" }),
     ];
     if is_current {
         (StatusCode::NOT_MODIFIED, response_headers).into_response()

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::task_json::Task;
 use super::{optional_string, variant_name};
 
-/// The session, turn and tool call that started a worker session
+/// What started a worker (session, turn and tool call), or where a fork starts (session and turn)
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Parent {
     session: String,

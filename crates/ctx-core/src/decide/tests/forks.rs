@@ -124,6 +124,21 @@ fn a_rewind_moves_the_head_to_ancestors_only() {
 }
 
 #[test]
+fn a_rewind_is_undone_only_along_its_own_branch() {
+    let mut model = origin();
+    let invocation = model.invocation();
+    model.view.turn = position(5, 5, true);
+    let decision = decide::undo_rewind(&model.view, turn(5), &invocation).expect("forward");
+    let moved = Change::MoveHead { turn: Some(turn(5)), depth: 5 };
+    assert!(decision.changes.contains(&moved), "{:?}", decision.changes);
+    model.view.turn = position(5, 5, false);
+    let refused = decide::undo_rewind(&model.view, turn(5), &invocation);
+    assert_eq!(refused.expect_err("another branch"), Refusal::NotAnAncestor { turn: turn(5) });
+    model.view.session.state = Activity::Running;
+    assert!(decide::undo_rewind(&model.view, turn(5), &invocation).is_err());
+}
+
+#[test]
 fn a_pin_needs_an_ancestor_of_the_head() {
     let mut model = origin();
     let invocation = model.invocation();

@@ -127,3 +127,21 @@ fn the_command_line_shows_branches_side_by_side() {
         server.get("/api/sessions/main/diff/idea").is(200)["a"]["turns"]
     );
 }
+
+#[test]
+fn a_fork_names_its_origin_and_a_rewind_is_undone() {
+    // R179, R181
+    let (server, shared) = parted();
+    let fork = server.get("/api/sessions/idea").is(200);
+    assert_eq!(fork["origin"], "fork");
+    assert_eq!(fork["parent"], json!({"session": "main", "turn": shared, "tool_call": null}));
+    let head = server.get("/api/sessions/main").is(200)["head"].clone();
+    let rewind = |body: Value| server.post("/api/sessions/main/rewind", &body);
+    rewind(json!({"turn_id": shared})).is(200);
+    rewind(json!({"turn_id": head})).refuses(409, "not_an_ancestor");
+    let back = rewind(json!({"turn_id": head, "forward": true})).is(200);
+    assert_eq!((&back["head"], &back["turn_count"]), (&head, &json!(3)));
+    let other = fork["head"].clone();
+    rewind(json!({"turn_id": other, "forward": true})).refuses(409, "not_an_ancestor");
+    rewind(json!({"turn_id": shared, "forward": true})).refuses(409, "not_an_ancestor");
+}

@@ -56,6 +56,8 @@ const ROUTES: &[(&str, &str)] = &[
     ("/api/setup/models", "get"),
     ("/api/setup/test", "post"),
     ("/api/directories", "get"),
+    ("/api/providers/{id}/models", "get"),
+    ("/api/files", "get"),
     ("/api/schedules", "get"),
     ("/api/hooks/{name}", "post"),
     ("/api/outbox", "get"),
