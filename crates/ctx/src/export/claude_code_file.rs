@@ -112,8 +112,7 @@ impl ClaudeCodeFile {
         }
     }
 
-    /// An error of the provider, as a record that is shown and not sent. Claude Code's own form of
-    /// it makes the program drop the result of a tool call before it.
+    /// An error of the provider, as a record that is shown and not sent.
     fn failure(&mut self, at: Timestamp, text: &str, out: &mut Vec<u8>) {
         let more = json!({
             "subtype": "informational",
