@@ -15,8 +15,6 @@ use super::{Format, Native, NativeSession};
 
 /// The version whose form is written.
 const VERSION: &str = "2.1.326";
-/// The response of a turn that was cut off after a tool call.
-const INCOMPLETE: &str = "[This answer is incomplete.]";
 /// Characters of a directory name before it is shortened.
 const DIRECTORY_MAX: usize = 200;
 
@@ -28,8 +26,6 @@ pub(super) struct ClaudeCodeFile {
     git_branch: String,
     /// The record that the next one follows.
     parent: Option<String>,
-    /// Whether the newest message is the result of a tool call.
-    ends_with_result: bool,
     count: u64,
 }
 
@@ -42,7 +38,6 @@ impl ClaudeCodeFile {
             working_dir: native.working_dir.clone(),
             git_branch: String::new(),
             parent: None,
-            ends_with_result: false,
             count: 0,
         }
     }
@@ -90,7 +85,6 @@ impl ClaudeCodeFile {
     fn response(&mut self, turn: &Turn, response: &Response, out: &mut Vec<u8>) {
         let message = format!("msg_ctx_{}", self.ids.short(&format!("message {}", self.count)));
         let mut blocks: Vec<Value> = response.parts.iter().filter_map(block).collect();
-        self.ends_with_result &= blocks.is_empty();
         blocks.extend(response.calls.iter().map(call_block));
         let stop = if response.calls.is_empty() { "end_turn" } else { "tool_use" };
         let (last, model) = (blocks.len().saturating_sub(1), turn.model.as_deref());
@@ -118,8 +112,7 @@ impl ClaudeCodeFile {
         }
     }
 
-    /// An error of the provider, as a record that is shown and not sent. Claude Code's own form of
-    /// it makes the program drop the result of a tool call before it.
+    /// An error of the provider, as a record that is shown and not sent.
     fn failure(&mut self, at: Timestamp, text: &str, out: &mut Vec<u8>) {
         let more = json!({
             "subtype": "informational",
@@ -139,18 +132,6 @@ impl ClaudeCodeFile {
         });
         let message = json!({"role": "user", "content": [block]});
         self.record(call.ended_at, "user", json!({"message": message}), out);
-        self.ends_with_result = true;
-    }
-
-    /// Ends a turn that was cut off after a tool call. When Claude Code resumes a session, it drops
-    /// a result without a response after it.
-    fn close_turn(&mut self, turn: &Turn, out: &mut Vec<u8>) {
-        if std::mem::take(&mut self.ends_with_result) {
-            let parts = vec![ResponsePart::Text(INCOMPLETE.to_owned())];
-            let at = turn.ended_at;
-            let response = Response { at, parts, calls: Vec::new(), is_last: false };
-            self.response(turn, &response, out);
-        }
     }
 
     fn compaction(&mut self, at: Timestamp, summary: &str, tokens: u64, out: &mut Vec<u8>) {
@@ -189,7 +170,6 @@ impl Format for ClaudeCodeFile {
                 Entry::Notice { .. } | Entry::Record { .. } => {}
             }
         }
-        self.close_turn(turn, out);
     }
 
     fn end(&mut self, out: &mut Vec<u8>) {

@@ -205,7 +205,7 @@ enum Writing {
     },
     /// The database, and the file that becomes the database if there was none.
     Database {
-        rows: OpenCodeRows,
+        rows: Box<OpenCodeRows>,
         path: PathBuf,
         new: Option<NewFile>,
     },
@@ -247,13 +247,13 @@ impl Writing {
         let path = database_path(&place.home, place.own_place.as_deref());
         let configured = opencode_model(environment);
         if path.exists() {
-            let rows = OpenCodeRows::create(&path, native, configured)?;
+            let rows = Box::new(OpenCodeRows::create(&path, native, configured)?);
             return Ok(Self::Database { rows, path, new: None });
         }
         let new = NewFile::create(&path)?;
         // SQLite creates the file itself.
         fs::remove_file(new.part())?;
-        let rows = OpenCodeRows::create(new.part(), native, configured)?;
+        let rows = Box::new(OpenCodeRows::create(new.part(), native, configured)?);
         Ok(Self::Database { rows, path, new: Some(new) })
     }
 

@@ -100,7 +100,8 @@ impl CallIds {
         let mut number = 1_u64;
         while !self.used.insert(name.clone()) {
             number += 1;
-            name = format!("{base}_{number}");
+            // Claude Code takes `_2` for the mark of a repeated call and drops its result.
+            name = format!("{base}r{number}");
         }
         name
     }
