@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_changed_or_truncated_file_is_refused() {
         let reader = [identity(1)];
-        let file = encrypt(&vec![7; 200], &[reader[0].recipient()]).expect("encrypted");
+        let file = encrypt(&[7; 200], &[reader[0].recipient()]).expect("encrypted");
         for at in 0..file.len() {
             let mut bad = file.clone();
             bad[at] ^= 1;

@@ -86,7 +86,7 @@ impl Files {
             let Some(name) = name.to_str() else { continue };
             match name.rsplit_once('.') {
                 Some((hash, end)) if end == self.extension() => {
-                    names.extend(hash.parse::<ObjectId>().ok())
+                    names.extend(hash.parse::<ObjectId>().ok());
                 }
                 Some((hash, end @ (PLAIN | ENCRYPTED))) if hash.parse::<ObjectId>().is_ok() => {
                     return Err(other_encryption(&self.dir, end == ENCRYPTED));
