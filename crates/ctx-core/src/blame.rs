@@ -242,7 +242,8 @@ mod tests {
     #[test]
     fn each_line_has_the_change_that_introduced_it_and_kept_it() {
         let whole = |lines: &[&str], origin| written(&text(lines), origin);
-        let table: [(&str, Vec<FileChange>, Vec<&str>, Vec<Option<usize>>); 14] = [
+        type Case<'a> = (&'a str, Vec<FileChange>, Vec<&'a str>, Vec<Option<usize>>);
+        let table: [Case<'_>; 14] = [
             ("nothing is recorded", vec![], vec![A], vec![None]),
             ("one write", vec![whole(&[A, B], 1)], vec![A, B], vec![Some(1), Some(1)]),
             (

@@ -206,9 +206,9 @@ fn a_killed_import_leaves_all_or_nothing() {
         let found = count(&killed);
         assert!(found == 0 || found == SESSIONS, "{found} sessions after {part}/8 of {took:?}");
         if found == 0 {
-            seen.0 += 1
+            seen.0 += 1;
         } else {
-            seen.1 += 1
+            seen.1 += 1;
         }
         import(&killed, &path, &[]);
         assert_eq!(count(&killed), SESSIONS);
