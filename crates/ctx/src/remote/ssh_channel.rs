@@ -25,6 +25,8 @@ const SSH_VARIABLE: &str = "CTX_SSH";
 const MESSAGES_MAX_BYTES: usize = 4096;
 /// Time until the first message, which includes the login.
 const GREETING_WAIT: Duration = Duration::from_secs(120);
+/// Time until an answer is complete.
+const ANSWER_WAIT: Duration = Duration::from_secs(600);
 /// Time for the last message after the connection ended.
 const MESSAGES_WAIT: Duration = Duration::from_millis(500);
 
@@ -163,7 +165,10 @@ impl Channel for SshChannel {
             Ok(sent) => self.traffic.add_sent(sent),
             Err(error) => return Err(self.cut(&error.to_string()).await),
         }
-        self.receive(&mut streams).await
+        match tokio::time::timeout(ANSWER_WAIT, self.receive(&mut streams)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(self.cut("the other side did not answer in time").await),
+        }
     }
 }
 

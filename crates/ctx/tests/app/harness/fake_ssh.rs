@@ -10,12 +10,14 @@ use super::PROGRAM;
 pub(crate) fn fake_ssh(home: &Path, filter: &str) -> PathBuf {
     std::fs::create_dir_all(home).expect("a home directory");
     let programs = Path::new(PROGRAM).parent().expect("a directory").display().to_string();
+    // The other side waits for requests behind a filter that ended; real ssh would end both.
+    let limit = if filter.is_empty() { "" } else { "timeout 2" };
     let script = format!(
         "#!/bin/sh\n\
          # Leaves out the options and the host.\n\
          while [ $# -gt 1 ]; do shift; done\n\
          cd '{home}' && env -i HOME='{home}' PATH='{programs}:/usr/bin:/bin' \
-         CTX_DISCOVERY_ENABLED=false sh -c \"$1\" {filter}\n",
+         CTX_DISCOVERY_ENABLED=false {limit} sh -c \"$1\" {filter}\n",
         home = home.display(),
     );
     let path = home.join("ssh");
