@@ -3,8 +3,8 @@
 //! | file | owns |
 //! |---|---|
 //! | this one | texts, JSON values, messages and their blobs; the counts |
-//! | [`tokens`] | secrets that are recognised by their own form |
-//! | [`assignments`] | secrets that are recognised by the name that they are assigned to |
+//! | `tokens` | secrets that are recognised by their own form |
+//! | `assignments` | secrets that are recognised by the name that they are assigned to |
 //!
 //! A rule prefers to miss a secret without a form and a name: hashes, UUIDs, ULIDs and encoded
 //! images are never changed. The counts contain kinds only, never a secret.
