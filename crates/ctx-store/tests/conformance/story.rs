@@ -9,7 +9,8 @@ use ctx_core::decide::{
     self, Change, Checkpoint, Decision, EndedRun, Fork, HistoryKey, Invocation, Needs,
     SessionToImport, SessionView, Settings, SubmitTarget, TurnNeed,
 };
-use ctx_core::id::{MessageId, ObjectId, SessionId, TokenId};
+use ctx_core::exchange::PathQuery;
+use ctx_core::id::{MessageId, ObjectId, SessionId, TokenId, TurnId};
 use ctx_core::inbox::Mode;
 use ctx_core::intent::Intent;
 use ctx_core::object::{Named, Object};
@@ -214,6 +215,22 @@ async fn has_a_row_of_everything(store: &StoreHandle) {
     assert_eq!(view("fork").await.pins.len(), 1, "a fork takes the pins over");
     let agent = store.agent_session(chat.session.id, PROVIDER, "here").await.expect("a read");
     assert!(agent.expect("an agent's session").clean);
+    // an exchange asks for heads, turns of a path and tasks
+    let heads = store.session_heads().await.expect("heads");
+    let of_chat = heads.iter().find(|it| it.session == chat.session.id).expect("a head");
+    assert_eq!(
+        (heads.len(), of_chat.head, of_chat.turns),
+        (10, Some(head), chat.session.turn_count)
+    );
+    let depths =
+        store.turn_depths(vec![head, TurnId(ObjectId::from_bytes([9; 32]))]).await.expect("depths");
+    assert_eq!(depths, [Some(of_chat.turns), None]);
+    let query = PathQuery { head, depths: vec![of_chat.turns, of_chat.turns + 1] };
+    assert_eq!(store.path_turns(vec![query]).await.expect("turns"), [vec![Some(head), None]]);
+    let marks = store.tasks_of_sessions(vec![work.session.id]).await.expect("tasks").remove(0);
+    assert_eq!((marks.len(), marks.iter().filter(|mark| !mark.ended).count()), (3, 1));
+    let found = store.task_marks(vec![marks[0].task]).await.expect("tasks");
+    assert_eq!(found, [Some(marks[0].clone())]);
     // refs: the project's head and the session's open task
     assert_eq!(work.project_head, Some(snapshot.commits[0].0));
     assert!(work.task.is_some() && work.prompt.is_some());

@@ -12,6 +12,7 @@ use ctx_core::agent_session::AgentSession;
 use ctx_core::alias::Alias;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Change, Decided, Needs, SessionView};
+use ctx_core::exchange::{PathQuery, SessionHead, TaskMark};
 use ctx_core::id::{
     CommitId, EntityId, NodeId, ObjectId, OutgoingId, RunId, SessionId, TaskId, TokenId, TurnId,
 };
@@ -410,6 +411,35 @@ impl StoreHandle {
 
     pub(crate) async fn is_alive(&self, node: NodeId, now: Timestamp) -> Result<bool, Error> {
         call!(self.is_alive(node, now))
+    }
+
+    pub(crate) async fn session_heads(&self) -> Result<Vec<SessionHead>, Error> {
+        call!(self.session_heads())
+    }
+
+    pub(crate) async fn path_turns(
+        &self,
+        queries: Vec<PathQuery>,
+    ) -> Result<Vec<Vec<Option<TurnId>>>, Error> {
+        call!(self.path_turns(queries))
+    }
+
+    pub(crate) async fn turn_depths(&self, turns: Vec<TurnId>) -> Result<Vec<Option<u64>>, Error> {
+        call!(self.turn_depths(turns))
+    }
+
+    pub(crate) async fn tasks_of_sessions(
+        &self,
+        sessions: Vec<SessionId>,
+    ) -> Result<Vec<Vec<TaskMark>>, Error> {
+        call!(self.tasks_of_sessions(sessions))
+    }
+
+    pub(crate) async fn task_marks(
+        &self,
+        tasks: Vec<TaskId>,
+    ) -> Result<Vec<Option<TaskMark>>, Error> {
+        call!(self.task_marks(tasks))
     }
 
     pub(crate) async fn outbox(&self, query: &OutboxQuery) -> Result<Vec<StoredOutgoing>, Error> {

@@ -1,5 +1,5 @@
-//! `ctx export SESSION`: write a session to a bundle, a document, the home of another tool, or a git
-//! repository ([`super::export_git`]).
+//! `ctx export SESSION`: write a session to a bundle, a document, the home of another tool, or a
+//! git repository ([`super::export_git`]).
 
 use std::path::PathBuf;
 

@@ -302,8 +302,8 @@ fn suspension_lines(suspension: &Suspension, session: &str) -> String {
     }
 }
 
-/// The session as a command-line argument: its label, a part of its id if ctx made the label, or its
-/// id if the label needs shell quoting.
+/// The session as a command-line argument: its label, a part of its id if ctx made the label, or
+/// its id if the label needs shell quoting.
 pub(in crate::cli) fn session_argument(info: &Info) -> String {
     // The label that ctx gave repeats the id; a part of the id is easier to type.
     let id = info.session.id;
