@@ -243,7 +243,7 @@ impl Engine {
             events.retain(|event| event.row <= now && !own.contains(&event.row));
             for event in &events {
                 if let Event::RunResumed { run_id, .. } = event.event
-                    && self.adopt_run(event.session, run_id).await?
+                    && self.adopt_own_run(event.session, run_id).await?
                 {
                     continue;
                 }
@@ -272,18 +272,6 @@ impl Engine {
             self.shared().feed.publish(events);
         }
         Ok(())
-    }
-
-    /// Carries out a run that another process opened for the agent that waits in this process.
-    /// Returns `false` if the run is not ours.
-    async fn adopt_run(&self, session: SessionId, run: RunId) -> Result<bool, Error> {
-        let view = self.store().view(&Target::Id(session), Needs::ADOPT).await?;
-        let node = self.shared().node;
-        let opened_run = view.and_then(|view| decide::adopt_run(&view, run, node));
-        let Some(opened_run) = opened_run else { return Ok(false) };
-        self.ensure_lease().await?;
-        self.start_run(session, opened_run);
-        Ok(true)
     }
 
     /// Runs messages of idle sessions, as many as there is room for.

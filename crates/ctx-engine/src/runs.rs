@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ctx_core::decide::{
-    self, Change, Decided, Decision, HeadBefore, HistoryKey, Invocation, Needs, OpenedRun, RunHost,
-    SessionView, TerminationCause,
+    self, Change, Decided, Decision, HeadBefore, HistoryKey, Invocation, Needs, OfferedRun,
+    OpenedRun, RunHost, SessionView, TerminationCause,
 };
 use ctx_core::draft::Entry;
 use ctx_core::id::{MessageId, NodeId, RunId, SessionId, SuspensionId};
@@ -23,6 +23,10 @@ use crate::context::messages_of;
 use crate::engine::{Engine, Error};
 use crate::sessions::Info;
 use crate::submit::{Submitted, replayed, to_completion};
+
+/// How long a process may take to adopt the run that an answer opened for it. A process that lives
+/// reads the event within a fraction of this time.
+const ADOPTION_MAX: Duration = Duration::from_secs(3);
 
 /// Runs: cancel and retry them, and answer what a suspended one waits for.
 ///
@@ -209,6 +213,45 @@ impl Engine {
         }
     }
 
+    /// Carries out a run here if the process for which it was opened does not adopt it in time.
+    fn watch_offered_run(&self, session: SessionId, run: &Run, owner: NodeId) {
+        let engine = self.clone();
+        let offered = OfferedRun { run: run.id, owner, fence: Some(run.fence) };
+        tokio::spawn(async move {
+            tokio::time::sleep(ADOPTION_MAX).await;
+            match engine.adopt_run(session, offered).await {
+                Ok(true) => tracing::info!(%session, %owner, "a run was not adopted in time"),
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%session, %error, "a run could not be adopted"),
+            }
+        });
+    }
+
+    /// Adopts a run that another process opened for the agent that waits in this process. Returns
+    /// `false` if the run is not ours.
+    pub(crate) async fn adopt_own_run(
+        &self,
+        session: SessionId,
+        run: RunId,
+    ) -> Result<bool, Error> {
+        let owner = self.shared().node;
+        let view = self.store().view(&Target::Id(session), Needs::NOTHING).await?;
+        if view.is_none_or(|view| view.session.owner != Some(owner)) {
+            return Ok(false);
+        }
+        self.adopt_run(session, OfferedRun { run, owner, fence: None }).await
+    }
+
+    /// Carries out an offered run in this process. Returns `false` if another process does.
+    async fn adopt_run(&self, session: SessionId, offered: OfferedRun) -> Result<bool, Error> {
+        self.ensure_lease().await?;
+        let node = self.shared().node;
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::adopt_run(view, &offered, node, invocation)
+        };
+        Ok(self.open_run(Target::Id(session), Needs::ADOPT, None, rule).await?.is_some())
+    }
+
     /// Executes a rule that asks the open run to end, and waits until it has ended.
     pub(crate) async fn stop_run(
         &self,
@@ -272,9 +315,11 @@ impl Engine {
             };
             let submitted = started(written.session, &opened_run);
             let run = Some(opened_run.run.clone());
-            // The process whose agent waits adopts its run when it reads the event.
-            if opened_run.session.owner == Some(engine.shared().node) {
-                engine.start_run(written.session, opened_run);
+            match opened_run.session.owner {
+                Some(owner) if owner != engine.shared().node => {
+                    engine.watch_offered_run(written.session, &opened_run.run, owner);
+                }
+                _ => engine.start_run(written.session, opened_run),
             }
             Ok(Some(StartedRun { run, submitted }))
         })

@@ -71,7 +71,7 @@ mod tests;
 
 pub use abort::abort;
 pub use add_compaction::{Compacted, NewCompaction, add_compaction};
-pub use adopt_run::adopt_run;
+pub use adopt_run::{OfferedRun, adopt_run};
 pub use agent_tools::{
     AgentTool, ToolOffer, ToolRefusal, WorkerAgent, check_dispatch, check_fence, check_worker_dir,
     own_worker, recipient, states_task, worker_agent,

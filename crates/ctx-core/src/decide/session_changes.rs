@@ -387,7 +387,7 @@ impl<'a> SessionChanges<'a> {
         });
     }
 
-    fn start_run(
+    pub(super) fn start_run(
         &mut self,
         run: Run,
         items: Vec<Item>,

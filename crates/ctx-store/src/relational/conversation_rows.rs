@@ -102,7 +102,7 @@ pub(crate) fn put_run(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
              ?16, ?17, ?18, ?19)
          ON CONFLICT(run_id) DO UPDATE
-         SET phase = ?4, can_steer = ?7, cancel = ?8, ended_at = ?13, outcome = ?14,
+         SET fence = ?3, phase = ?4, can_steer = ?7, cancel = ?8, ended_at = ?13, outcome = ?14,
              deferred = ?15, replies = ?18",
         args![
             &run.id.to_string(),

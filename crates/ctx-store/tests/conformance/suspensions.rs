@@ -1,6 +1,6 @@
 //! Suspensions: what a session waits for survives a restart, and is answered once.
 
-use ctx_core::decide::{self, Needs, OpenedRun};
+use ctx_core::decide::{OfferedRun, OpenedRun};
 use ctx_core::id::NodeId;
 use ctx_core::inbox::Mode;
 use ctx_core::message::Part;
@@ -9,7 +9,7 @@ use ctx_core::run::Outcome;
 use ctx_core::session::Activity;
 use ctx_core::suspension::{Kind, Suspension};
 use ctx_core::turn;
-use ctx_store::{Error, SessionQuery, Target};
+use ctx_store::{Error, SessionQuery};
 use tokio::task::JoinSet;
 use ulid::Ulid;
 
@@ -60,14 +60,17 @@ pub(crate) async fn a_suspension_survives_reopening_and_resumes_the_turn(backend
     assert!(opened.run.fence > before.run.fence && opened.run.id != before.run.id);
     let view = writer.view().await;
     assert_eq!((view.session.state, view.suspensions.len()), (Activity::Running, 0));
-    // The process that keeps the agent finds the same run in the store, and no other process does.
-    let view = store.view(&Target::Label("main".to_owned()), Needs::ADOPT).await.expect("read");
-    let view = view.expect("a session");
-    let adopted = decide::adopt_run(&view, opened.run.id, NODE).expect("its run");
-    assert_eq!((&adopted.run, &adopted.drafts), (&opened.run, &opened.drafts));
+    // The process that keeps the agent, or else the one that took the answer, adopts the run once.
+    let offer = |owner, fence| OfferedRun { run: opened.run.id, owner, fence };
+    let other = NodeId(Ulid(78));
+    assert_eq!(writer.adopt(offer(other, None), other).await, None, "it is not theirs");
+    let adopted = writer.adopt(offer(NODE, None), NODE).await.expect("its run");
+    assert_eq!((adopted.run.id, &adopted.drafts), (opened.run.id, &opened.drafts));
     assert_eq!((&adopted.items, &adopted.resumes), (&opened.items, &opened.resumes));
-    assert_eq!(decide::adopt_run(&view, opened.run.id, NodeId(Ulid(78))), None);
-    assert_eq!(decide::adopt_run(&view, before.run.id, NODE), None);
+    let late = offer(NODE, Some(opened.run.fence));
+    assert_eq!(writer.adopt(late, other).await, None, "it was adopted");
+    let known = offer(NODE, Some(adopted.run.fence));
+    assert_eq!(writer.adopt(known, other).await.expect("taken").session.owner, Some(other));
     assert_eq!(verify(&store).await.findings, []);
 }
 

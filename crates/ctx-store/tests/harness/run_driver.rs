@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use ctx_core::compaction::{By, Compaction, Metadata, Trigger, Type};
 use ctx_core::decide::{
     self, Accepted, Batch, Checkpoint, ClassifyMode, Compacted, Decision, Delivered, Drafts,
-    EndedRun, Invocation, Needs, NewCompaction, OpenedRun, ProviderCapabilities, ProviderCatalog,
-    RunEnd, RunHost, RunPolicy, SessionView, Settings, Submit, SubmitTarget, Suspending,
-    TerminationCause,
+    EndedRun, Invocation, Needs, NewCompaction, OfferedRun, OpenedRun, ProviderCapabilities,
+    ProviderCatalog, RunEnd, RunHost, RunPolicy, SessionView, Settings, Submit, SubmitTarget,
+    Suspending, TerminationCause,
 };
 use ctx_core::draft;
 use ctx_core::id::{MessageId, NodeId, RunId, SuspensionId, TurnId};
@@ -291,6 +291,14 @@ impl SessionWriter {
             decide::resume(view, suspension, &answer, &run_host(NODE), invocation)
         };
         self.write_with(needs, ms, Vec::new(), rule).await
+    }
+
+    pub(crate) async fn adopt(&self, offered: OfferedRun, node: NodeId) -> Option<Box<OpenedRun>> {
+        let rule = move |view: Option<&SessionView>, invocation: &Invocation| {
+            let view = view.ok_or(ctx_core::refusal::Refusal::NoSession)?;
+            decide::adopt_run(view, &offered, node, invocation)
+        };
+        self.write_with(Needs::ADOPT, 12, Vec::new(), rule).await.expect("decided").reply
     }
 
     /// Ends a run with an outcome of the caller.
