@@ -5,7 +5,8 @@ import { errorText, get, post, sessionPath } from './api';
 import type { Session, TreeTurn, Turn } from './api-types';
 import { Chip } from './chip';
 import { Icon } from './icon';
-import { hrefTo, navigate } from './route';
+import { openToWrite } from './composer';
+import { hrefTo } from './route';
 import { messageText } from './row-model';
 import { plural } from './session-display';
 import { sessionsById } from './session-list-store';
@@ -30,7 +31,7 @@ export function BranchesPanel({ session }: { session: Session }) {
   const fork = async () => {
     try {
       const created = await post<Session>(sessionPath(session.id, '/fork'));
-      navigate(hrefTo.session(created.id));
+      openToWrite(created.id);
     } catch (reason) {
       setError(errorText(reason));
     }

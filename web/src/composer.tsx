@@ -26,6 +26,7 @@ import { Icon, IconButton } from './icon';
 import { loadDraft, saveDraft } from './preferences';
 import { ProviderChoice } from './provider-choice';
 import { fetchProviders, providers } from './provider-store';
+import { hrefTo, navigate } from './route';
 
 /** Agents read mentioned files themselves; models get the text of the file. */
 const AGENT_KINDS = ['acp', 'pi'];
@@ -40,6 +41,17 @@ export interface OutgoingMessage {
 /** Incremented to move the keyboard focus to the message field. */
 const focusRequests = signal(0);
 export const requestComposerFocus = () => void focusRequests.value++;
+
+/** The composer that gets the focus when it appears, by the name of its draft. */
+let composerToFocus: string | null = null;
+export const focusWhenShown = (draftName: string) => void (composerToFocus = draftName);
+
+/** Shows a session that was just created, with the focus in its field: the next letter belongs to
+ * the message and is no shortcut. */
+export function openToWrite(session: string): void {
+  focusWhenShown(session);
+  navigate(hrefTo.session(session));
+}
 
 interface Props {
   /** The draft is stored under this name. */
@@ -71,7 +83,7 @@ export function Composer(props: Props) {
   const fileInput = useRef<HTMLInputElement>(null);
   /** Kept until the message changes: a retry after a lost response must not send it twice. */
   const idempotencyKey = useRef('');
-  useFocusRequests(field, autofocus ?? false);
+  useFocusRequests(field, draftName, autofocus ?? false);
   useLayoutEffect(() => fitHeight(field.current), [text]);
   useEffect(() => {
     // An error about the connection is out of date when the connection is back.
@@ -246,12 +258,15 @@ const describe = (error: unknown) => (error instanceof Error ? errorText(error) 
 /** Moves the focus to the field at the start and on request. */
 function useFocusRequests(
   field: { current: HTMLTextAreaElement | null },
+  draftName: string,
   autofocus: boolean,
 ): void {
   const requests = focusRequests.value;
   const handled = useRef(requests);
   useEffect(() => {
-    if (autofocus || requests !== handled.current) field.current?.focus();
+    const isNext = composerToFocus === draftName;
+    if (isNext) composerToFocus = null;
+    if (autofocus || isNext || requests !== handled.current) field.current?.focus();
     handled.current = requests;
   }, [requests]);
 }

@@ -2,11 +2,17 @@
 import { useEffect, useState } from 'preact/hooks';
 import { post } from './api';
 import type { Session } from './api-types';
-import { Composer, type OutgoingMessage, requestComposerFocus } from './composer';
+import {
+  Composer,
+  focusWhenShown,
+  openToWrite,
+  type OutgoingMessage,
+  requestComposerFocus,
+} from './composer';
 import { DirectoryButton } from './dialog-buttons';
 import { saveDraft } from './preferences';
 import { providers } from './provider-store';
-import { hrefTo, navigate, route } from './route';
+import { hrefTo, route } from './route';
 import { isLoaded, projectNames, sessionsById, updateSession } from './session-list-store';
 
 const DRAFT_NAME = 'new';
@@ -39,11 +45,12 @@ export function NewSession() {
     const headers = { 'idempotency-key': idempotencyKey };
     const session = await post<Session>('/sessions', body, headers);
     updateSession(session);
-    navigate(hrefTo.session(session.id));
+    openToWrite(session.id);
   };
   const fillIn = (text: string) => {
     saveDraft(DRAFT_NAME, text);
     setDraftVersion(draftVersion + 1);
+    focusWhenShown(DRAFT_NAME);
   };
   const isDemo = providers.value.defaultId === 'demo';
   return (

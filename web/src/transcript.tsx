@@ -4,9 +4,9 @@ import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { get, post, sessionPath } from './api';
 import type { Session, Turn } from './api-types';
 import { storedAttachments } from './attachments';
+import { openToWrite } from './composer';
 import { Icon } from './icon';
 import { markRead, readDepth } from './read-markers';
-import { hrefTo, navigate } from './route';
 import { isWithCtxOnly, newestSealing, transcriptRows, type Row } from './row-model';
 import { RowView, type TurnActions } from './row-view';
 import { rewind } from './session-actions';
@@ -48,7 +48,7 @@ export function Transcript({ store, turn, find }: Props) {
       session: store.id,
       fork: async (turn) => {
         const fork = await post<Session>(sessionPath(store.id, '/fork'), { turn_id: turn });
-        navigate(hrefTo.session(fork.id));
+        openToWrite(fork.id);
       },
       rewind: async (turn) => store.session.value && rewind(store.session.value, turn),
       resend: async (depth, message, text) => {
@@ -56,7 +56,7 @@ export function Transcript({ store, turn, find }: Props) {
         const branch = await forkBefore(store, depth);
         const content = [{ type: 'text', text: text.trim() }, ...files];
         await post(sessionPath(branch.id, '/messages'), { content });
-        navigate(hrefTo.session(branch.id));
+        openToWrite(branch.id);
       },
       retry: () => post(sessionPath(store.id, '/retry')),
       setPinned: (turn, wanted) => store.setPinned(turn, wanted),

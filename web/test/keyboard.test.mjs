@@ -32,6 +32,25 @@ after(async () => {
 const onPage = (hash, act) => withPage(browser, `${server.url}/${hash}`, act);
 const listItem = (page, session) => page.locator(`[data-session="${session.id}"]`);
 
+test('what is typed after the first message and after a fork is a message', async () => {
+  await onPage('#/new', async (page) => {
+    const field = page.locator('.composer textarea');
+    const typed = 'explain more'; // `e` archives and `n` opens a new session elsewhere
+    await field.fill('what is a walrus');
+    await page.keyboard.press('Enter');
+    await page.locator('.row-footer').last().waitFor();
+    await page.keyboard.type(typed);
+    assert.equal(await field.inputValue(), typed);
+    await field.fill('');
+    const before = page.url();
+    await page.getByRole('button', { name: 'Fork here' }).last().click();
+    await until('the fork is open', () => page.url() !== before);
+    await page.locator('.row-footer').last().waitFor();
+    await page.keyboard.type(typed);
+    assert.equal(await field.inputValue(), typed);
+  });
+});
+
 test('J and K go from message to message of the user', async () => {
   const session = await server.createSession({ title: 'jumps', message: 'long 900 one' });
   for (const text of ['long 900 two', 'long 900 three']) await server.send(session.id, text);
