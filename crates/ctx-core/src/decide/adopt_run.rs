@@ -1,7 +1,7 @@
 //! Adopt a run: another process accepted the answer to a suspension, and opened the run for the
-//! process whose agent waits for that answer. Adopting raises the fence, so that exactly one process
-//! carries the run out: the one whose agent waits, or, if it does not adopt the run in time, the one
-//! that accepted the answer.
+//! process whose agent waits for that answer. Adopting raises the fence, so that exactly one
+//! process carries the run out: the one whose agent waits, or, if it does not adopt the run in
+//! time, the one that accepted the answer.
 
 use crate::id::{NodeId, RunId};
 use crate::inbox::ItemState;
