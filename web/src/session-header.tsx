@@ -96,7 +96,7 @@ export function SessionHeader({ store, session }: Props) {
         aria-pressed={panel.value === 'details'}
         onClick={() => togglePanel('details')}
       />
-      {!isNarrow.value && <ExportButton session={session} />}
+      <ExportButton session={session} />
       <Menu
         label="More actions"
         items={[
