@@ -12,8 +12,8 @@ pub(crate) const MESSAGE_TOKENS: u64 = 4;
 const CALL_TOKENS: u64 = 8;
 /// Tokens of an image, independent of its size.
 const IMAGE_TOKENS: u64 = 1100;
-/// The vocabulary for models whose own is not known.
-const USUAL: &str = "o200k_base";
+/// The vocabulary for models whose own is not known. It takes half the memory of `o200k_base`.
+const USUAL: &str = "cl100k_base";
 /// Smallest correction that is accepted, in thousandths.
 const CORRECTION_MIN: u64 = 700;
 /// Largest correction that is accepted, in thousandths.
@@ -156,7 +156,7 @@ mod tests {
             old,
             tiktoken::get_encoding("cl100k_base").expect("there").encode(text).len() as u64
         );
-        assert_eq!(counter(Some("some-model")).count(text), new, "others are estimated");
+        assert_eq!(counter(Some("some-model")).count(text), old, "others are estimated");
         assert_eq!(counter(None).count(""), 0);
     }
 

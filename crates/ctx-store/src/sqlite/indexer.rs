@@ -124,9 +124,8 @@ fn batch(
     table: Table,
     tails: &mut HashMap<Table, Tail>,
 ) -> Result<bool, Error> {
-    // One snapshot: rows must match their bodies while other processes delete both.
-    let main = main.unchecked_transaction()?;
-    if newest_row(&main, table)? <= hash_index::watermark(search_db, table)? {
+    let snapshot = main.unchecked_transaction()?;
+    if newest_row(main, table)? <= hash_index::watermark(search_db, table)? {
         return Ok(false);
     }
     let tx = search_db.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -139,30 +138,39 @@ fn batch(
             tail.rows.retain(|(row, _)| *row > from);
             tail.rows
         }
-        None => rows_between(&main, table, from, watermark, RUN_ROWS)?,
+        None => rows_between(main, table, from, watermark, RUN_ROWS)?,
     };
-    let new = rows_between(&main, table, watermark, i64::MAX, BATCH_ROWS)?;
+    let new = rows_between(main, table, watermark, i64::MAX, BATCH_ROWS)?;
     let is_complete = new.len() < BATCH_ROWS;
     // If the last rows were deleted, the watermark moves past them.
     let last = match new.last() {
         Some((last, _)) if !is_complete => *last,
-        _ => newest_row(&main, table)?,
+        _ => newest_row(main, table)?,
     };
     rows.extend(new);
     index_hashes(&tx, table, &rows)?;
-    let db = SqliteDb::new(&main, HashIndex::Reader(None));
+    let db = SqliteDb::new(main, HashIndex::Reader(None));
     let units = search_documents::units_of_rows(&db, table, watermark, last)?;
+    put_mark(&tx, table as i64, last, hash_index::hash_of_row(main, table, last)?)?;
+    drop(snapshot);
     for units in units.chunks(CHUNK) {
-        for (unit, words) in search_documents::index_entries(&db, units)? {
+        for (unit, words) in entries(main, units)? {
             put_document(&tx, unit, &words)?;
         }
     }
-    put_mark(&tx, table as i64, last, hash_index::hash_of_row(&main, table, last)?)?;
     tx.commit()?;
     let after = rows.len().saturating_sub(RUN_ROWS);
     let (dropped, rows) = (rows[..after].last().map_or(from, |row| row.0), rows.split_off(after));
     tails.insert(table, Tail { watermark: last, after: dropped, rows });
     Ok(last > watermark)
+}
+
+/// The words of some units. Rows must match their bodies while other processes delete both, so they
+/// are read in one snapshot. It is a short one: as long as it exists, the writer cannot start its
+/// log anew.
+fn entries(main: &Connection, units: &[Unit]) -> Result<Vec<(Unit, String)>, Error> {
+    let snapshot = main.unchecked_transaction()?;
+    search_documents::index_entries(&SqliteDb::new(&snapshot, HashIndex::Reader(None)), units)
 }
 
 /// Adds a document, in place of the one that the unit had.

@@ -11,7 +11,7 @@ use ctx_engine::{StoredTurn, TextDelta};
 
 /// Turns and bytes of messages that are kept; more are read again when they are scrolled to.
 pub(super) const TURNS_MAX: usize = 240;
-const BYTES_MAX: usize = 4 << 20;
+const BYTES_MAX: usize = 1 << 20;
 
 /// A finished turn.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,7 +14,7 @@ use super::turn_lines::{Block, RenderedTexts, Unfolded, blocks, unsent_block};
 use crate::markdown::Line;
 
 /// Lines that are kept beside those on the screen.
-const LINES_MAX: usize = 4000;
+const LINES_MAX: usize = 1000;
 
 /// The place of the first line on the screen: a turn, and a line of it. Without a turn it is in the
 /// open turn.
