@@ -33,6 +33,7 @@ async function buildInto(outdir) {
     format: 'esm',
     target: 'es2022',
     jsx: 'automatic',
+    loader: { '.svg': 'dataurl' },
     jsxImportSource: 'preact',
     legalComments: 'none',
     charset: 'utf8',
@@ -77,21 +78,29 @@ async function buildDiagramFrame(outdir) {
   await cp(join(web, 'src/diagram-frame.html'), join(outdir, 'diagram-frame.html'));
 }
 
-/** Writes index.html. The browser loads what app.js imports at the same time as app.js. */
+/** Writes index.html. The browser loads what app.js imports, directly or not, at the same time as
+ * app.js. */
 async function writeIndex(outdir, metafile) {
   const preloads = importedBy('app.js', metafile)
     .map((file) => `<link rel="modulepreload" href="/assets/${file}">\n`)
     .join('');
   const page = await readFile(join(web, 'src/index.html'), 'utf8');
-  await writeFile(join(outdir, 'index.html'), page.replace('</head>', `${preloads}</head>`));
+  await writeFile(join(outdir, 'index.html'), page.replace('<script', `${preloads}<script`));
 }
 
-/** The files that an output file imports directly, without dynamic imports. */
+/** The files that an output file needs, without those of dynamic imports. */
 function importedBy(file, { outputs }) {
-  const [, { imports }] = Object.entries(outputs).find(([path]) => basename(path) === file);
-  return imports
-    .filter(({ kind }) => kind === 'import-statement')
-    .map(({ path }) => basename(path));
+  const byName = new Map(Object.entries(outputs).map(([path, output]) => [basename(path), output]));
+  const found = new Set();
+  const add = (name) => {
+    for (const { kind, path } of byName.get(name).imports) {
+      if (kind !== 'import-statement' || found.has(basename(path))) continue;
+      found.add(basename(path));
+      add(basename(path));
+    }
+  };
+  add(file);
+  return [...found];
 }
 
 /** The files that are not loaded at the start. */

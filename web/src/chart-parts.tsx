@@ -100,12 +100,15 @@ interface SectionProps {
   rows: Cells;
   /** The link of the first cell of a row; none if null. */
   linkOf?: (row: number) => string | null;
+  /** The summary of the table; without a table if null, because what is shown has the same values. */
+  tableTitle?: string | null;
   children: ComponentChildren;
 }
 
 /** A chart with its data as a table and as CSV. */
 export function ChartSection(props: SectionProps) {
   const { title, about, file, heads, rows, linkOf, children } = props;
+  const { tableTitle = 'Show as a table' } = props;
   return (
     <section class="chart" aria-label={title}>
       <header class="chart-head">
@@ -122,10 +125,11 @@ export function ChartSection(props: SectionProps) {
       </header>
       {about && <p class="hint">{about}</p>}
       {children}
-      {rows.length > 0 && (
+      {rows.length > 0 && tableTitle && (
         <details class="chart-table">
           <summary>
-            Show as a table<span class="visually-hidden">: {title}</span>
+            {tableTitle}
+            <span class="visually-hidden">: {title}</span>
           </summary>
           <DataTable label={title} heads={heads} rows={rows} linkOf={linkOf} />
         </details>

@@ -2,19 +2,23 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { get } from './api';
 import type { Session } from './api-types';
+import { compareWithBranch } from './branch-navigation';
 import { requestComposerFocus } from './composer';
 import { isCompactOpen } from './compaction';
+import { isExportOpen } from './dialog-buttons';
 import { isHelpOpen } from './help-dialog';
 import { Icon, type IconName } from './icon';
+import { openNewSession } from './keyboard-shortcuts';
 import { isPaletteOpen, typedForPalette } from './on-demand';
 import { nextTheme, togglePanel } from './preferences';
 import { hrefTo, navigate } from './route';
-import { deleteSession, toggleArchived } from './session-actions';
-import { sessionName } from './session-display';
+import { deleteSession, fork, rewindOneTurn, toggleArchived } from './session-actions';
+import { isTitleEdited } from './session-header';
 import { listedSessions, setSearchText } from './session-list-store';
+import { sessionName } from './session-names';
 import { currentStore } from './session-view';
 import { focusSearch } from './sidebar';
-import { showError } from './toast';
+import { showError, undoNewest } from './toast';
 
 const SESSIONS_MAX = 12;
 const SEARCH_DELAY_MS = 120;
@@ -23,50 +27,69 @@ interface Entry {
   icon: IconName;
   text: string;
   hint: string;
+  /** Further words that find it. */
+  words?: string;
   run(): void;
+}
+
+/** Actions that need no open session. */
+function generalEntries(): Entry[] {
+  const open = (icon: IconName, text: string, href: string, words = '', hint = ''): Entry => ({
+    icon,
+    text,
+    hint,
+    words,
+    run: () => navigate(href),
+  });
+  return [
+    { icon: 'plus', text: 'New session', hint: 'n', run: openNewSession },
+    { icon: 'search', text: 'Search messages', hint: '/', words: 'find', run: focusSearch },
+    { icon: 'rewind', text: 'Undo the last action', hint: 'z', run: undoNewest },
+    open('info', 'Usage', hrefTo.usage(), 'cost tokens statistics'),
+    open('edit', 'Setup: models and agents', hrefTo.setup, 'provider api key'),
+    open('edit', 'Settings', hrefTo.settings, 'preferences options configuration'),
+    { icon: 'contrast', text: 'Change the theme', hint: '', words: 'dark light', run: nextTheme },
+    open('check', 'Commits', hrefTo.commits),
+    open('info', 'People', hrefTo.people, '', 'p'),
+    open('send', 'Deliveries', hrefTo.deliveries, '', 'd'),
+    { icon: 'help', text: 'Keyboard shortcuts', hint: '?', run: () => (isHelpOpen.value = true) },
+  ];
+}
+
+/** Actions on the open session. */
+function sessionEntries(session: Session): Entry[] {
+  const isArchived = session.status === 'archived';
+  const entry = (icon: IconName, text: string, hint: string, run: () => unknown): Entry => ({
+    icon,
+    text,
+    hint,
+    run: () => void Promise.resolve(run()).catch(showError),
+  });
+  const canRewind = session.state === 'idle' && session.turn_count > 1;
+  return [
+    entry('edit', 'Write a message', 'r', requestComposerFocus),
+    entry('fork', 'Fork this session', '', () => fork(session.id)),
+    entry('compare', 'Compare with another branch', '', () => compareWithBranch(session)),
+    ...(canRewind ? [entry('rewind', 'Rewind by one turn', '', () => rewindOneTurn(session))] : []),
+    entry('edit', 'Rename this session', '', () => (isTitleEdited.value = true)),
+    entry('share', 'Export and share this session', '', () => (isExportOpen.value = true)),
+    entry('archive', isArchived ? 'Unarchive this session' : 'Archive this session', 'e', () =>
+      toggleArchived(session),
+    ),
+    entry('check', 'Show the task', 't', () => togglePanel('task')),
+    entry('tree', 'Show the branches', 'b', () => togglePanel('branches')),
+    entry('info', 'Show the details', 'i', () => togglePanel('details')),
+    entry('compact', 'Compact the context', '', () => (isCompactOpen.value = true)),
+    entry('trash', 'Delete this session', '', () => deleteSession(session)),
+  ];
 }
 
 function actionEntries(): Entry[] {
   const session = currentStore.value?.session.value;
-  const entries: Entry[] = [
-    { icon: 'plus', text: 'New session', hint: 'n', run: () => navigate(hrefTo.newSession) },
-    { icon: 'search', text: 'Search messages', hint: '/', run: focusSearch },
-    { icon: 'check', text: 'Commits', hint: '', run: () => navigate(hrefTo.commits) },
-    { icon: 'info', text: 'People', hint: 'p', run: () => navigate(hrefTo.people) },
-    { icon: 'send', text: 'Deliveries', hint: 'd', run: () => navigate(hrefTo.deliveries) },
-    { icon: 'contrast', text: 'Change the theme', hint: '', run: nextTheme },
-    { icon: 'help', text: 'Keyboard shortcuts', hint: '?', run: () => (isHelpOpen.value = true) },
-  ];
-  if (!session) return entries;
-  const archived = session.status === 'archived';
-  return [
-    { icon: 'edit', text: 'Write a message', hint: 'r', run: requestComposerFocus },
-    {
-      icon: 'archive',
-      text: archived ? 'Unarchive this session' : 'Archive this session',
-      hint: 'e',
-      run: () => void toggleArchived(session).catch(showError),
-    },
-    { icon: 'check', text: 'Show the task', hint: 't', run: () => togglePanel('task') },
-    { icon: 'tree', text: 'Show the branches', hint: 'b', run: () => togglePanel('branches') },
-    { icon: 'info', text: 'Show the details', hint: 'i', run: () => togglePanel('details') },
-    {
-      icon: 'compact',
-      text: 'Compact the context',
-      hint: '',
-      run: () => (isCompactOpen.value = true),
-    },
-    {
-      icon: 'trash',
-      text: 'Delete this session',
-      hint: '',
-      run: () => deleteSession(session),
-    },
-    ...entries,
-  ];
+  return [...(session ? sessionEntries(session) : []), ...generalEntries()];
 }
 
-/** Whether the letters of the words occur in this order. */
+/** Whether each of the words occurs in the text. */
 export function matchesWords(text: string, words: string): boolean {
   const lower = text.toLowerCase();
   return words
@@ -122,7 +145,7 @@ function PaletteContent({ close }: { close(): void }) {
   const [chosen, setChosen] = useState(0);
   const sessions = useSessions(words);
   const entries = [
-    ...actionEntries().filter(({ text }) => matchesWords(text, words)),
+    ...actionEntries().filter((one) => matchesWords(`${one.text} ${one.words ?? ''}`, words)),
     ...sessions.map((session): Entry => ({
       icon: session.origin === 'fork' ? 'fork' : 'chevron',
       text: sessionName(session),

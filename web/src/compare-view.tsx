@@ -4,11 +4,14 @@ import { ErrorMessage } from './action';
 import { errorText, get, sessionPath } from './api';
 import type { Session, Turn } from './api-types';
 import { markDifferences } from './difference-marks';
+import { ForkOrigin } from './fork-origin';
 import { Icon } from './icon';
 import { hrefTo } from './route';
 import { turnRows } from './row-model';
 import { RowView } from './row-view';
-import { customLabel, plural, sessionName } from './session-display';
+import { customLabel, plural } from './session-display';
+import { storeSessions } from './session-list-store';
+import { distinctNames, sessionName } from './session-names';
 
 const PAGE_SIZE = 50;
 /** Loading stops when this many turns per branch have no common ancestor. */
@@ -75,6 +78,7 @@ export function CompareView({ id, other }: { id: string; other: string }) {
     ])
       .then(([left, right, loaded]) => {
         if (cancelled) return;
+        storeSessions([left, right]);
         setSessions([left, right]);
         setComparison(loaded);
       })
@@ -83,6 +87,9 @@ export function CompareView({ id, other }: { id: string; other: string }) {
       cancelled = true;
     };
   }, [id, other]);
+  const names = sessions
+    ? distinctNames(sessions.map((one) => ({ key: one.id, name: sessionName(one) })))
+    : [];
   return (
     <main class="page compare" aria-label="Compare branches">
       <header class="header-bar">
@@ -103,13 +110,15 @@ export function CompareView({ id, other }: { id: string; other: string }) {
               aria-pressed={shown === side}
               onClick={() => setShown(side)}
             >
-              <span>{sessionName(sessions[n]!)}</span>
+              <span>{names[n]}</span>
             </button>
           ))}
         </div>
       )}
       <div class={`page-body shows-${shown}`} tabIndex={0} role="region" aria-label="Both branches">
-        {sessions && comparison && <BranchHeads sessions={sessions} comparison={comparison} />}
+        {sessions && comparison && (
+          <BranchHeads sessions={sessions} names={names} comparison={comparison} />
+        )}
         {comparison && <Pairs comparison={comparison} />}
       </div>
     </main>
@@ -135,10 +144,11 @@ function Pairs({ comparison }: { comparison: Comparison }) {
 
 interface HeadsProps {
   sessions: [Session, Session];
+  names: string[];
   comparison: Comparison;
 }
 
-function BranchHeads({ sessions, comparison }: HeadsProps) {
+function BranchHeads({ sessions, names, comparison }: HeadsProps) {
   return (
     <div class="pair pair-head">
       {SIDES.map((side, n) => {
@@ -146,12 +156,18 @@ function BranchHeads({ sessions, comparison }: HeadsProps) {
         const turns = comparison[side].length;
         return (
           <h2 key={side} class={side} dir="auto">
-            <a href={hrefTo.session(session.id)}>{sessionName(session)}</a>
+            <a href={hrefTo.session(session.id)}>{names[n]}</a>
             <span class="hint">
               {' '}
               {[customLabel(session), `${plural(turns, 'turn')} of its own`]
                 .filter(Boolean)
                 .join(' · ')}
+              {session.origin === 'fork' && (
+                <>
+                  {' · '}
+                  <ForkOrigin session={session} />
+                </>
+              )}
             </span>
           </h2>
         );

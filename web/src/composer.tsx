@@ -171,6 +171,8 @@ export function Composer(props: Props) {
         void attach(event.dataTransfer?.files ?? []);
       }}
     >
+      {/* Above the field, which therefore stays in its place when a run starts. */}
+      <DeliveryChoice session={session} value={mode} onChange={setWantedMode} />
       <ErrorMessage text={error === null ? null : describe(error)} />
       <AttachmentChips
         attachments={attachments}
@@ -207,7 +209,6 @@ export function Composer(props: Props) {
         }}
         onKeyDown={onKeyDown}
       />
-      <DeliveryChoice session={session} value={mode} onChange={setWantedMode} />
       <div class="composer-bar">
         <input
           ref={fileInput}

@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
 import { get } from './api';
 import type { Alias, Entity, Session } from './api-types';
+import { providers } from './provider-store';
 import { hrefTo } from './route';
 import { humanize } from './session-display';
 
@@ -31,9 +32,10 @@ export function DetailsPanel({ session }: { session: Session }) {
       <dl class="details">
         <Detail name="Label">
           <span class="mono">{session.label}</span>
+          <p class="hint">Names this session in commands and in the API.</p>
         </Detail>
         {aliases.length > 0 && (
-          <Detail name="Aliases">
+          <Detail name="Earlier and other labels">
             <ul>
               {aliases.map(({ alias, reason }) => (
                 <li key={alias}>
@@ -43,15 +45,24 @@ export function DetailsPanel({ session }: { session: Session }) {
             </ul>
           </Detail>
         )}
-        <Detail name="Created by">
+        <Detail name="Created">
           {policy ? (
             <>
-              policy <span class="mono">{policy}</span>
+              by a message from a channel, as the policy <span class="mono">{policy}</span> says
             </>
           ) : (
-            'no policy: not by a message from a channel'
+            'here or by a program, not by a message from a channel'
           )}
         </Detail>
+        <Detail name="Answers come from">
+          {session.provider_id ?? providers.value.defaultId ?? 'the default provider'}
+          {session.model && <span class="hint"> {session.model}</span>}
+        </Detail>
+        {session.working_dir && (
+          <Detail name="Working directory">
+            <span class="mono">{session.working_dir}</span>
+          </Detail>
+        )}
         {entityId && (
           <Detail name="Belongs to">
             <a href={hrefTo.entity(entityId)}>{entity?.name ?? entityId}</a>

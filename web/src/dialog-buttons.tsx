@@ -1,16 +1,24 @@
 // Buttons whose dialogs are loaded when they are first used.
-import { useState } from 'preact/hooks';
+import { signal } from '@preact/signals';
+import { useEffect, useState } from 'preact/hooks';
 import type { Session } from './api-types';
 import { IconButton } from './icon';
 import { OnDemand } from './on-demand';
 
+/** Whether the export dialog of the open session is shown. */
+export const isExportOpen = signal(false);
+
 export function ExportButton({ session }: { session: Session }) {
-  const [isOpen, setOpen] = useState(false);
-  const close = () => setOpen(false);
+  const close = () => void (isExportOpen.value = false);
+  useEffect(() => close, []);
   return (
     <>
-      <IconButton icon="share" label="Export and share" onClick={() => setOpen(true)} />
-      {isOpen && (
+      <IconButton
+        icon="share"
+        label="Export and share"
+        onClick={() => (isExportOpen.value = true)}
+      />
+      {isExportOpen.value && (
         <OnDemand show={(more) => <more.ExportDialog session={session} close={close} />} />
       )}
     </>

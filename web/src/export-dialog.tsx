@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
 import { request, sessionPath } from './api';
 import type { Session } from './api-types';
-import { sessionName } from './session-display';
+import { sessionName } from './session-names';
 import { download } from './usage-data';
 
 /** `to` is null for a bundle, which ctx imports again. */

@@ -1,5 +1,6 @@
 // Icons as inline SVG, and buttons and links that show only an icon.
 import type { JSX } from 'preact';
+import markUrl from './icon.svg';
 import { hrefTo } from './route';
 
 /** Outlines in a 16 by 16 box. */
@@ -67,4 +68,9 @@ export const LinkToList = () => (
   <a class="icon-button only-narrow" href={hrefTo.list} aria-label="All sessions">
     <Icon name="back" />
   </a>
+);
+
+/** The mark of ctx. It is part of the script: the browser requests the file for the tab only. */
+export const BrandMark = ({ size }: { size: number }) => (
+  <img src={markUrl} alt="" width={size} height={size} />
 );

@@ -10,6 +10,16 @@ import { withdraw } from './session-actions';
 import { humanize, plural } from './session-display';
 import type { SessionStore } from './session-store';
 
+/** When a message is given to the agent, by its queue mode. */
+const MODES: Record<string, string> = {
+  interrupt: 'next',
+  queue: 'after the current answer',
+  followup: 'after the current answer',
+  collect: 'together with the next messages',
+  steer: 'while the agent works',
+  'steer-backlog': 'as soon as the agent can read it',
+};
+
 export function Inbox({ store }: { store: SessionStore }) {
   const items = store.inbox.value.filter(
     (item) => item.state === 'waiting' || item.position !== null,
@@ -36,7 +46,9 @@ export function Inbox({ store }: { store: SessionStore }) {
         </section>
       )}
       {droppedCount > 0 && (
-        <p class="hint">{plural(droppedCount, 'message')} dropped: the inbox was full.</p>
+        <p class="hint">
+          {plural(droppedCount, 'message')} not accepted: too many messages were waiting.
+        </p>
       )}
     </>
   );
@@ -75,7 +87,7 @@ function Item({ store, item, position, isLast }: ItemProps) {
           onInput={(event) => setEditedText(event.currentTarget.value)}
         />
       )}
-      <span class="hint">{humanize(item.mode)}</span>
+      <span class="hint">{MODES[item.mode] ?? humanize(item.mode)}</span>
       {editedText === null ? (
         <span class="actions">
           <IconButton

@@ -6,6 +6,7 @@ import { isPaletteOpen, typedForPalette } from './on-demand';
 import { togglePanel } from './preferences';
 import { hrefTo, navigate, route } from './route';
 import { toggleArchived } from './session-actions';
+import { setSearchText } from './session-list-store';
 import { currentStore, stopRun } from './session-view';
 import { focusSearch, openAdjacentSession } from './sidebar';
 import { showError, undoNewest } from './toast';
@@ -31,7 +32,9 @@ const HANDLERS: Record<string, () => void> = {
   '?': () => (isHelpOpen.value = true),
 };
 
-function openNewSession(): void {
+/** Shows the form for a new session, without the search that led elsewhere. */
+export function openNewSession(): void {
+  setSearchText('');
   if (route.value.view !== 'new') navigate(hrefTo.newSession);
   requestComposerFocus();
 }

@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import { ErrorMessage } from './action';
 import { ApiError, errorText, get, needsToken, setToken } from './api';
+import { BrandMark } from './icon';
 
 const INVALID_TOKEN = 'Invalid token.';
 
@@ -34,7 +35,7 @@ export function Login({ onSuccess }: { onSuccess(): void }) {
           void logIn();
         }}
       >
-        <img src="/assets/icon.svg" alt="" width="36" height="36" />
+        <BrandMark size={36} />
         <h1>Log in to ctx</h1>
         <p class="hint">
           This server requires a token. Create one on the server with <code>ctx token create</code>.

@@ -15,7 +15,7 @@ import { lazyView } from './lazy-view';
 import { isPaletteOpen, OnDemand } from './on-demand';
 import { isNarrow } from './preferences';
 import { route } from './route';
-import { sessionName } from './session-display';
+import { sessionName } from './session-names';
 import { sessionsById, startSessionList } from './session-list-store';
 import { SessionView } from './session-view';
 import { focusSearch, Sidebar } from './sidebar';
@@ -66,7 +66,7 @@ function View() {
     case 'usage':
       return <UsageView query={current.query} />;
     case 'setup':
-      return <SetupView />;
+      return <SetupView isSettings={current.isSettings} />;
     case 'commits':
       if (current.id) return <CommitView key={current.id} id={current.id} />;
       return <OnDemand show={(more) => <more.View route={current} />} />;

@@ -3,7 +3,8 @@ import { useRef, useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
 import { get, post } from './api';
 import type { Entity, Session } from './api-types';
-import { plural, sessionName } from './session-display';
+import { plural } from './session-display';
+import { sessionName } from './session-names';
 
 const PAGE_SIZE = 100;
 /** Entities that the dialog offers at most. */

@@ -11,6 +11,7 @@ export { DirectoryDialog } from './directory-dialog';
 export { ExportDialog } from './export-dialog';
 import { PeopleView } from './people-view';
 import type { Panel as PanelName } from './preferences';
+export { RewoundTurns } from './rewound-turns';
 import type { Route } from './route';
 import { TaskPanel } from './task-panel';
 

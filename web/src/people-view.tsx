@@ -7,7 +7,8 @@ import { Chip } from './chip';
 import { LinkToList } from './icon';
 import { MergeButton } from './merge-dialog';
 import { hrefTo } from './route';
-import { plural, sessionName, sessionState } from './session-display';
+import { plural, sessionState } from './session-display';
+import { sessionName } from './session-names';
 import { RelativeTime } from './time';
 
 const PAGE_SIZE = 20;

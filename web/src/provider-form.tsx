@@ -1,4 +1,5 @@
 // The form that adds a provider: a local model server, an API with a key, or an agent.
+import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { ProviderTest } from './provider-test';
 import { fetchModels, splitCommand, type ProviderDraft } from './setup-data';
@@ -11,6 +12,8 @@ const CHOICES: [choice: Choice, text: string, about: string][] = [
   ['agent', 'Agent', 'A program that speaks the Agent Client Protocol'],
 ];
 
+/** The hint that says what is missing. */
+const MISSING_ID = 'provider-missing';
 /** Where Ollama listens. */
 const LOCAL_URL = 'http://127.0.0.1:11434/v1';
 /** Pause after the last key before the models are fetched. */
@@ -28,9 +31,11 @@ interface Props {
   names: string[];
   busy: boolean;
   write: (name: string, draft: ProviderDraft) => void;
+  /** The outcome of the last attempt. */
+  outcome: ComponentChildren;
 }
 
-export function ProviderForm({ isFirst, names, busy, write }: Props) {
+export function ProviderForm({ isFirst, names, busy, write, outcome }: Props) {
   const [choice, setChoice] = useState<Choice>('local');
   const [fields, setFields] = useState<Record<string, string>>({});
   const [isDefault, setDefault] = useState(isFirst);
@@ -40,8 +45,12 @@ export function ProviderForm({ isFirst, names, busy, write }: Props) {
   const models = useModels(choice === 'local' ? field('base_url', LOCAL_URL) : '');
   const kind = choice === 'api' ? field('kind', 'openai') : choice === 'agent' ? 'acp' : 'openai';
   const name = field('name', { local: 'local', api: kind, agent: 'agent' }[choice]).trim();
-  const draft = draftFrom(choice, kind, field);
-  const isComplete = name !== '' && isCompleteDraft(choice, draft);
+  // A server with one model leaves nothing to choose.
+  const onlyModel = models.length === 1 ? models[0] : '';
+  const draft = draftFrom(choice, kind, (key, fallback) =>
+    field(key, key === 'model' ? onlyModel : fallback),
+  );
+  const missing = missingField(choice, draft) ?? (name === '' ? 'Enter a name.' : null);
   return (
     <section aria-label="Add a provider">
       <h2>Add a provider</h2>
@@ -49,7 +58,7 @@ export function ProviderForm({ isFirst, names, busy, write }: Props) {
         class="settings"
         onSubmit={(event) => {
           event.preventDefault();
-          if (isComplete) write(name, { ...draft, default: isDefault });
+          if (!missing) write(name, { ...draft, default: isDefault });
         }}
       >
         <fieldset class="choices">
@@ -79,11 +88,15 @@ export function ProviderForm({ isFirst, names, busy, write }: Props) {
             />
             <Field
               label="Model"
-              value={field('model')}
+              value={field('model', onlyModel)}
               onInput={set('model')}
               required
               choices={models}
-              hint={models.length ? `The server has ${models.slice(0, 5).join(', ')}.` : undefined}
+              hint={
+                models.length
+                  ? `The server has ${models.slice(0, 5).join(', ')}.`
+                  : 'Models are offered here when the server answers.'
+              }
             />
             <Field
               label="Context window in tokens"
@@ -146,11 +159,27 @@ export function ProviderForm({ isFirst, names, busy, write }: Props) {
           Use it for new sessions
         </label>
         <div class="buttons">
-          <button type="submit" class="primary" disabled={busy || !isComplete}>
+          <button
+            type="submit"
+            class="primary"
+            disabled={busy || missing !== null}
+            aria-describedby={missing ? MISSING_ID : undefined}
+          >
             Write to ctx.toml
           </button>
-          {isComplete && <ProviderTest key={JSON.stringify(draft)} name={name} draft={draft} />}
+          <ProviderTest
+            key={JSON.stringify(draft)}
+            name={name}
+            draft={draft}
+            describedBy={missing ? MISSING_ID : undefined}
+          />
+          {missing && (
+            <span id={MISSING_ID} class="hint">
+              {missing}
+            </span>
+          )}
         </div>
+        {outcome}
       </form>
     </section>
   );
@@ -209,9 +238,17 @@ function draftFrom(
   }
 }
 
-function isCompleteDraft(choice: Choice, draft: ProviderDraft): boolean {
-  if (choice === 'agent') return (draft.command?.length ?? 0) > 0;
-  return choice === 'local' ? Boolean(draft.base_url && draft.model) : Boolean(draft.api_key_env);
+/** What the user has to enter before the provider can be tested; null if nothing is missing. */
+function missingField(choice: Choice, draft: ProviderDraft): string | null {
+  switch (choice) {
+    case 'local':
+      if (!draft.base_url) return 'Enter the address of the server.';
+      return draft.model ? null : 'Enter a model to test and write it.';
+    case 'api':
+      return draft.api_key_env ? null : 'Enter the name of the variable with the key.';
+    case 'agent':
+      return draft.command?.length ? null : 'Enter the command of the agent.';
+  }
 }
 
 interface FieldProps {
@@ -226,16 +263,27 @@ interface FieldProps {
 }
 
 function Field({ label, value, onInput, hint, type, required, choices }: FieldProps) {
-  const listId = choices?.length ? `choices-${label}` : undefined;
-  const common = { value, onInput, required, spellcheck: false, autoComplete: 'off' } as const;
+  const id = label.replaceAll(' ', '-');
+  const listId = choices?.length ? `choices-${id}` : undefined;
+  const hintId = hint ? `hint-${id}` : undefined;
+  const common = {
+    value,
+    onInput,
+    required,
+    spellcheck: false,
+    autoComplete: 'off',
+    'aria-describedby': hintId,
+  } as const;
   return (
-    <label>
-      {label}
-      {type === 'number' ? (
-        <input type="number" min={1} {...common} />
-      ) : (
-        <input {...common} list={listId} />
-      )}
+    <>
+      <label>
+        {label}
+        {type === 'number' ? (
+          <input type="number" min={1} {...common} />
+        ) : (
+          <input {...common} list={listId} />
+        )}
+      </label>
       {listId && (
         <datalist id={listId}>
           {choices?.map((choice) => (
@@ -243,7 +291,11 @@ function Field({ label, value, onInput, hint, type, required, choices }: FieldPr
           ))}
         </datalist>
       )}
-      {hint && <span class="hint">{hint}</span>}
-    </label>
+      {hint && (
+        <p id={hintId} class="hint">
+          {hint}
+        </p>
+      )}
+    </>
   );
 }

@@ -1,5 +1,5 @@
 // A button that sends one question to a provider and shows the result.
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
 import { testProvider, type ProviderDraft, type TestResult } from './setup-data';
 
@@ -7,25 +7,37 @@ interface Props {
   name: string;
   /** A provider that is not written yet. */
   draft: ProviderDraft | null;
+  /** Id of the element that says what is missing. The button is disabled then. */
+  describedBy?: string;
 }
 
-export function ProviderTest({ name, draft }: Props) {
+export function ProviderTest({ name, draft, describedBy }: Props) {
+  const shown = useRef<HTMLDivElement>(null);
   const [result, setResult] = useState<TestResult | null>(null);
   const [busy, error, run] = useAction();
   const start = () => {
     setResult(null);
     run(async () => setResult(await testProvider(name, draft)));
   };
+  useEffect(() => {
+    if (result || error) shown.current?.scrollIntoView({ block: 'nearest' });
+  }, [result, error]);
   return (
     <>
-      <button type="button" class="small" disabled={busy} onClick={start}>
+      <button
+        type="button"
+        class="small"
+        disabled={busy || describedBy !== undefined}
+        aria-describedby={describedBy}
+        onClick={start}
+      >
         {busy ? 'Testing…' : 'Test'}
         <span class="visually-hidden"> {name}</span>
       </button>
-      <div class="test-result" role="status">
+      <div class="test-result" role="status" ref={shown}>
         {result && <Outcome name={name} result={result} />}
+        <ErrorMessage text={error} />
       </div>
-      <ErrorMessage text={error} />
     </>
   );
 }

@@ -9,7 +9,7 @@ export type Route =
   | { view: 'commits'; id: string | null }
   | { view: 'task'; id: string }
   | { view: 'usage'; query: string }
-  | { view: 'setup' }
+  | { view: 'setup'; isSettings: boolean }
   | { view: 'people'; id: string | null }
   | { view: 'deliveries'; filter: string; session: string | null };
 
@@ -19,7 +19,7 @@ function parseHash(hash: string): Route {
   if (first === 'new') return { view: 'new' };
   if (first === 'task' && id) return { view: 'task', id };
   if (first === 'usage') return { view: 'usage', query: id ?? '' };
-  if (first === 'setup') return { view: 'setup' };
+  if (first === 'setup') return { view: 'setup', isSettings: id === 'settings' };
   if (first === 'commits') return { view: 'commits', id: id || null };
   if (first === 'people') return { view: 'people', id: id || null };
   if (first === 'deliveries')
@@ -50,6 +50,7 @@ export const hrefTo = {
   /** `query` is the state of the page, as usage-data.ts formats it. */
   usage: (query = '') => `#/usage${query ? `/${encodeURIComponent(query)}` : ''}`,
   setup: '#/setup',
+  settings: '#/setup/settings',
   people: '#/people',
   entity: (id: string) => `#/people/${id}`,
   deliveries: '#/deliveries',

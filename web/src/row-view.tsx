@@ -257,13 +257,14 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
           <>
             <IconButton
               icon="pin"
-              label={isPinned ? 'Unpin' : 'Pin: keep this turn in every request'}
+              label={isPinned ? 'Unpin' : 'Pin: the agent always sees this turn'}
               disabled={busy}
               onClick={() => run(() => actions.setPinned(turn.id, !isPinned))}
             />
             <IconButton
               icon="fork"
               label="Fork here"
+              title="Fork here: continue from this turn in a new session"
               disabled={busy}
               onClick={() => run(() => actions.fork(turn.id))}
             />
@@ -271,6 +272,7 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
               <IconButton
                 icon="retry"
                 label="Retry the last message"
+                title="Retry the last message: this answer is kept in the Branches panel"
                 disabled={busy}
                 onClick={() => run(actions.retry)}
               />
@@ -279,6 +281,7 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
               <IconButton
                 icon="rewind"
                 label="Rewind to here"
+                title="Rewind to here: the later turns are kept and can be restored"
                 disabled={busy}
                 onClick={() => run(() => actions.rewind(turn))}
               />

@@ -3,6 +3,8 @@ import type { SearchHit } from './api-types';
 import { hrefTo } from './route';
 import { humanize } from './session-display';
 import { fetchMoreHits, hitsBySession, searchError, searchPage } from './search-store';
+import { sessionsById } from './session-list-store';
+import { sessionName } from './session-names';
 import { RelativeTime } from './time';
 
 interface Props {
@@ -41,7 +43,7 @@ function SessionHits({ hits }: { hits: SearchHit[] }) {
   const [first] = hits;
   return (
     <>
-      <h3>{first?.session_title ?? first?.session_label ?? 'Deleted session'}</h3>
+      <h3 dir="auto">{nameOf(first)}</h3>
       <ul>
         {hits.map((hit) => (
           <li key={hit.id}>
@@ -53,8 +55,23 @@ function SessionHits({ hits }: { hits: SearchHit[] }) {
   );
 }
 
+function nameOf(hit: SearchHit | undefined): string {
+  const session = sessionsById.value.get(hit?.session ?? '');
+  return session
+    ? sessionName(session)
+    : (hit?.session_title ?? hit?.session_label ?? 'Deleted session');
+}
+
+/** Who wrote what was found. */
+const AUTHORS: Record<string, string> = {
+  user: 'You',
+  assistant: 'Agent',
+  tool: 'Tool',
+  system: 'ctx',
+};
+
 function Hit({ hit }: { hit: SearchHit }) {
-  const kind = hit.kind === 'task' ? 'task' : (hit.role ?? 'task');
+  const kind = hit.kind === 'task' || !hit.role ? 'Task' : (AUTHORS[hit.role] ?? hit.role);
   const content = (
     <>
       <span class="snippet">

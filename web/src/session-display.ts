@@ -8,8 +8,6 @@ export const humanize = (name: string) => name.replaceAll('_', ' ').replaceAll('
 /** "1 turn", "2 turns". */
 export const plural = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
-export const sessionName = (session: Session) => session.title || session.label;
-
 /** The label, unless ctx generated it or it equals the title. */
 export function customLabel(session: Session): string | null {
   const isGenerated = /^(session|fork)-[0-9A-Z]{26}$/.test(session.label);

@@ -1,5 +1,6 @@
 // The header of a session: title, labels, state, panel buttons, the menu of further actions.
-import { useRef, useState } from 'preact/hooks';
+import { signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
 import { patch, sessionPath } from './api';
 import type { Session } from './api-types';
@@ -12,8 +13,11 @@ import { Menu, type MenuItem } from './menu';
 import { isNarrow, panel, togglePanel } from './preferences';
 import { hrefTo } from './route';
 import { deleteSession, toggleArchived } from './session-actions';
-import { customLabel, humanize, sessionName, sessionState } from './session-display';
+import { customLabel, humanize, sessionState } from './session-display';
+import { updateSession } from './session-list-store';
+import { ownName, sessionName } from './session-names';
 import type { SessionStore } from './session-store';
+import { showError } from './toast';
 
 interface Props {
   store: SessionStore;
@@ -101,6 +105,7 @@ export function SessionHeader({ store, session }: Props) {
         label="More actions"
         items={[
           ...(isNarrow.value ? panelItems(session) : []),
+          { icon: 'edit', label: 'Rename', run: () => (isTitleEdited.value = true) },
           { icon: 'compact', label: 'Compact…', run: () => (isCompactOpen.value = true) },
           {
             icon: 'archive',
@@ -132,46 +137,47 @@ const panelItems = (session: Session): MenuItem[] => [
   { icon: 'info', label: 'Details', run: () => togglePanel('details') },
 ];
 
-/** A click on the title makes it editable. */
+/** Whether the title of the open session is being edited. */
+export const isTitleEdited = signal(false);
+
+/** A click on the title makes it editable. Enter and leaving the field save it, Escape does not. */
 function Title({ session }: { session: Session }) {
-  /** Null while the title is not being edited. */
-  const [text, setText] = useState<string | null>(null);
-  const isCancelled = useRef(false);
-  const save = async () => {
-    const title = isCancelled.current ? null : text?.trim();
-    isCancelled.current = false;
-    setText(null);
-    if (title && title !== session.title) {
-      await patch(sessionPath(session.id), { title }).catch(() => undefined);
-    }
+  useEffect(() => () => void (isTitleEdited.value = false), []);
+  const end = (text: string | null) => {
+    if (!isTitleEdited.value) return;
+    isTitleEdited.value = false;
+    const title = text?.trim();
+    if (!title || title === ownName(session)) return;
+    patch<Session>(sessionPath(session.id), { title }).then(updateSession, showError);
   };
   return (
     <h1>
-      {text === null ? (
+      {isTitleEdited.value ? (
+        <input
+          aria-label="Title"
+          dir="auto"
+          defaultValue={ownName(session)}
+          ref={(field) => field?.focus()}
+          onFocus={(event) => event.currentTarget.select()}
+          onBlur={(event) => end(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === 'Enter') end(event.currentTarget.value);
+            else if (event.key === 'Escape') end(null);
+            else return;
+            event.preventDefault();
+            event.stopPropagation();
+          }}
+        />
+      ) : (
         <button
           type="button"
           class="title"
-          title={`${sessionName(session)}\nEdit title`}
+          title={`${sessionName(session)}\nRename`}
           dir="auto"
-          onClick={() => setText(sessionName(session))}
+          onClick={() => (isTitleEdited.value = true)}
         >
           {sessionName(session)}
         </button>
-      ) : (
-        <input
-          aria-label="Title"
-          value={text}
-          ref={(field) => field?.focus()}
-          onInput={(event) => setText(event.currentTarget.value)}
-          onBlur={() => void save()}
-          onKeyDown={(event) => {
-            if (event.key === 'Enter') event.currentTarget.blur();
-            else if (event.key === 'Escape') {
-              isCancelled.current = true;
-              event.currentTarget.blur();
-            }
-          }}
-        />
       )}
     </h1>
   );

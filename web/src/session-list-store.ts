@@ -13,6 +13,9 @@ const PAGE_SIZE = 50;
 /** Pause after the last keystroke before the search request is sent. */
 const SEARCH_DELAY_MS = 150;
 const RETRY_MS = 700;
+/** The list is fetched when the feed is open, so that no change between both is lost. If the feed
+ * needs longer than this, the list does not wait for it. */
+const FEED_WAIT_MS = 2000;
 /** Events that do not change what the list shows. */
 const IGNORED_EVENTS = ['run.phase', 'usage.updated', 'tool_call.updated', 'message.completed'];
 
@@ -140,7 +143,8 @@ export function setSearchText(text: string): void {
   }, SEARCH_DELAY_MS);
 }
 
-function storeSessions(sessions: Session[]): void {
+/** Stores sessions without listing them. */
+export function storeSessions(sessions: Session[]): void {
   const next = new Map(sessionsById.value);
   for (const session of sessions) next.set(session.id, session);
   sessionsById.value = next;
@@ -196,8 +200,12 @@ export async function startSessionList(): Promise<void> {
         void refetchChanged();
       }
     },
-    // Changes made while the page was disconnected are not in the stream.
-    onOpen: () => void fetchSessions(),
+    // Changes made while the page was not connected are not in the stream.
+    onOpen: () => {
+      clearTimeout(waiting);
+      void fetchSessions();
+    },
   });
-  await Promise.all([fetchSessions(), fetchProviders()]);
+  const waiting = setTimeout(() => void fetchSessions(), FEED_WAIT_MS);
+  await fetchProviders();
 }

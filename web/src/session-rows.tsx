@@ -10,7 +10,8 @@ import { Icon, IconButton } from './icon';
 import { isNarrow } from './preferences';
 import { isUnread, unreadTurns } from './read-markers';
 import { hrefTo, route } from './route';
-import { humanize, sessionName, sessionState } from './session-display';
+import { humanize, sessionState } from './session-display';
+import { ownName, sessionName } from './session-names';
 import type { ListRow } from './session-groups';
 import { fetchMoreSessions, nextCursor, updateSession } from './session-list-store';
 import { RelativeTime } from './time';
@@ -160,7 +161,7 @@ function TitleField({ session }: { session: Session }) {
       class="title-field"
       aria-label="Title"
       dir="auto"
-      defaultValue={sessionName(session)}
+      defaultValue={ownName(session)}
       ref={(field) => field?.focus()}
       onFocus={(event) => event.currentTarget.select()}
       onBlur={(event) => end(event.currentTarget.value)}

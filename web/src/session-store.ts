@@ -384,6 +384,13 @@ export class SessionStore {
     }
   }
 
+  /** Whether a turn is on the path to the head. If that cannot be found out, it is taken to be. */
+  async isOnPath({ id, depth }: Turn): Promise<boolean> {
+    if (depth > this.turnCount) return false;
+    const known = this.turns.get(depth)?.id ?? (await this.#turnIdAt(depth));
+    return known === null || known === id;
+  }
+
   async #turnIdAt(depth: number): Promise<string | null> {
     this.#pathToHead ??= this.#fetchPathToHead();
     return (await this.#pathToHead).get(depth) ?? null;

@@ -16,7 +16,7 @@ import { SessionHeader } from './session-header';
 import { SessionStore } from './session-store';
 import { Suspensions } from './suspensions';
 import { FinishedTask } from './task-actions';
-import { Transcript } from './transcript';
+import { Transcript, useNamedTurn } from './transcript';
 
 /** The store of the session that is shown; used by the keyboard shortcuts. */
 export const currentStore = signal<SessionStore | null>(null);
@@ -41,6 +41,7 @@ export function SessionView({ id, turn, find }: Props) {
       currentStore.value = null;
     };
   }, [store]);
+  const named = useNamedTurn(store, turn);
   const error = store.error.value;
   const session = store.session.value;
   if (error && (!session || error.status === 404)) return <Unavailable error={error} />;
@@ -48,19 +49,16 @@ export function SessionView({ id, turn, find }: Props) {
     <main class={`session-view ${panel.value ? 'with-panel' : ''}`} aria-label="Session">
       <div class="session-main">
         <SessionHeader store={store} session={session} />
-        <Transcript store={store} turn={turn} find={find} />
-        <div class="dock">
-          <div class="column">
-            {session && <Suspensions store={store} session={session} />}
-            {session && <FinishedTask session={session} />}
-            {session && <Inbox store={store} />}
-            {connection.value === 'lost' && (
-              <p class="offline">Not connected. Reconnecting… Your draft is kept.</p>
-            )}
-            {session && <RunStatus store={store} session={session} />}
-            <SessionComposer key={id} store={store} />
-          </div>
-        </div>
+        {session && named && !named.isOnPath ? (
+          <OnDemand
+            show={(more) => <more.RewoundTurns session={session} turn={named.id} find={find} />}
+          />
+        ) : (
+          <>
+            <Transcript store={store} target={named} find={find} />
+            <Dock store={store} session={session} />
+          </>
+        )}
         <p class="visually-hidden" role="status">
           {store.announcement.value}
         </p>
@@ -72,6 +70,24 @@ export function SessionView({ id, turn, find }: Props) {
         </aside>
       )}
     </main>
+  );
+}
+
+/** What is below the transcript. */
+function Dock({ store, session }: { store: SessionStore; session: Session | null }) {
+  return (
+    <div class="dock">
+      <div class="column">
+        {session && <Suspensions store={store} session={session} />}
+        {session && <FinishedTask session={session} />}
+        {session && <Inbox store={store} />}
+        {connection.value === 'lost' && (
+          <p class="offline">Not connected. Reconnecting… Your draft is kept.</p>
+        )}
+        {session && <RunStatus store={store} session={session} />}
+        <SessionComposer key={store.id} store={store} />
+      </div>
+    </div>
   );
 }
 

@@ -1,5 +1,6 @@
 // Settings: those of this browser, and those of the server in `ctx.toml`.
-import { useState } from 'preact/hooks';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { theme, type Theme } from './preferences';
 import type { Setup } from './setup-data';
 
@@ -14,7 +15,7 @@ const SETTINGS: Setting[] = [
   {
     name: 'defaults.on_new_task',
     label: 'When a message starts a new task while one is open',
-    hint: 'ask: ctx asks first. auto: the open task is sealed.',
+    hint: 'ask: ctx asks first. auto: the open task is closed and kept as a commit.',
     choices: ['ask', 'auto'],
   },
   {
@@ -44,10 +45,21 @@ const THEMES: [Theme, string][] = [
 interface Props {
   setup: Setup;
   busy: boolean;
-  write: (settings: Record<string, string>) => void;
+  /** Resolves to true if the settings were written. */
+  write: (settings: Record<string, string>) => Promise<boolean>;
+  /** The outcome of the last attempt. */
+  outcome: ComponentChildren;
+  /** Whether the page was opened for the settings. */
+  isTarget: boolean;
 }
 
-export function SettingsForm({ setup, busy, write }: Props) {
+export function SettingsForm({ setup, busy, write, outcome, isTarget }: Props) {
+  const section = useRef<HTMLElement>(null);
+  useEffect(() => {
+    if (!isTarget) return;
+    section.current?.scrollIntoView({ block: 'start' });
+    section.current?.querySelector('select')?.focus({ preventScroll: true });
+  }, [isTarget]);
   const [edited, setEdited] = useState<Record<string, string>>({});
   const value = (name: string) => edited[name] ?? setup.settings[name] ?? '';
   const changes = Object.entries(edited).filter(
@@ -56,7 +68,7 @@ export function SettingsForm({ setup, busy, write }: Props) {
   const edit = (name: string) => (event: { currentTarget: { value: string } }) =>
     setEdited({ ...edited, [name]: event.currentTarget.value });
   return (
-    <section aria-label="Settings">
+    <section aria-label="Settings" ref={section}>
       <h2>Settings</h2>
       <div class="settings">
         <label>
@@ -77,8 +89,7 @@ export function SettingsForm({ setup, busy, write }: Props) {
         class="settings"
         onSubmit={(event) => {
           event.preventDefault();
-          write(Object.fromEntries(changes));
-          setEdited({});
+          void write(Object.fromEntries(changes)).then((done) => done && setEdited({}));
         }}
       >
         {SETTINGS.map(({ name, label, hint, choices }) => (
@@ -104,6 +115,7 @@ export function SettingsForm({ setup, busy, write }: Props) {
             Save settings
           </button>
         </div>
+        {outcome}
       </form>
     </section>
   );

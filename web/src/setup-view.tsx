@@ -1,6 +1,7 @@
 // The setup page: which agents and models answer, adding one to `ctx.toml`, and settings.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
+import { errorText } from './api';
 import { LinkToList } from './icon';
 import { ProviderForm } from './provider-form';
 import { ProviderTest } from './provider-test';
@@ -22,18 +23,41 @@ import {
 } from './setup-data';
 import { SettingsForm } from './settings-form';
 
-export default function SetupView() {
+/** The parts of the page. The outcome of an action is shown in the part where it was started. */
+type Place = 'configured' | 'found' | 'form' | 'settings';
+
+interface Outcome {
+  place: Place;
+  /** Null if the action failed. */
+  changed: Changed | null;
+  error: string | null;
+}
+
+/** Runs an action and shows its outcome in `place`; true if it succeeded. */
+type Act = (place: Place, change: () => Promise<Changed>) => Promise<boolean>;
+
+export default function SetupView({ isSettings }: { isSettings: boolean }) {
   const [setup, setSetup] = useState<Setup | null>(null);
-  const [changed, setChanged] = useState<Changed | null>(null);
-  const [busy, error, run] = useAction();
+  const [outcome, setOutcome] = useState<Outcome | null>(null);
+  const [isWriting, setWriting] = useState(false);
+  const [, error, run] = useAction();
   const load = async () => setSetup(await fetchSetup());
   useEffect(() => run(load), []);
-  /** Shows what was written, and the new state. */
-  const after = (change: () => Promise<Changed>) =>
-    run(async () => {
-      setChanged(await change());
+  const act: Act = async (place, change) => {
+    setWriting(true);
+    setOutcome(null);
+    try {
+      const changed = await change();
       await Promise.all([load(), fetchProviders()]);
-    });
+      setOutcome({ place, changed, error: null });
+      return true;
+    } catch (reason) {
+      setOutcome({ place, changed: null, error: errorText(reason) });
+      return false;
+    } finally {
+      setWriting(false);
+    }
+  };
   return (
     <main class="page setup" aria-label="Setup">
       <header class="header-bar">
@@ -46,13 +70,36 @@ export default function SetupView() {
         <div class="column">
           <ErrorMessage text={error} />
           <p class="visually-hidden" role="status">
-            {changed ? `Written to ${changed.path}.` : ''}
+            {outcome?.changed ? `Written to ${outcome.changed.path}.` : ''}
           </p>
-          {changed && <WrittenNotice changed={changed} />}
-          {setup && <State setup={setup} busy={busy} after={after} />}
+          {setup && (
+            <State
+              setup={setup}
+              busy={isWriting}
+              act={act}
+              outcome={outcome}
+              isSettings={isSettings}
+            />
+          )}
         </div>
       </div>
     </main>
+  );
+}
+
+/** The outcome of the last action, if it was started in this part of the page. */
+function OutcomeNotice({ outcome, place }: { outcome: Outcome | null; place: Place }) {
+  const element = useRef<HTMLDivElement>(null);
+  const isHere = outcome?.place === place;
+  useEffect(() => {
+    if (isHere) element.current?.scrollIntoView({ block: 'nearest' });
+  }, [outcome]);
+  if (!isHere) return null;
+  return (
+    <div ref={element} class="outcome">
+      {outcome.changed && <WrittenNotice changed={outcome.changed} />}
+      <ErrorMessage text={outcome.error} />
+    </div>
   );
 }
 
@@ -79,15 +126,21 @@ const WrittenNotice = ({ changed }: { changed: Changed }) => (
 interface StateProps {
   setup: Setup;
   busy: boolean;
-  after: (change: () => Promise<Changed>) => void;
+  act: Act;
+  outcome: Outcome | null;
+  /** Whether the settings are what the user looks for. */
+  isSettings: boolean;
 }
 
-function State({ setup, busy, after }: StateProps) {
+function State({ setup, busy, act, outcome, isSettings }: StateProps) {
   const { providers, found } = setup;
   const isNew = (one: FoundProvider) => !providers.some((provider) => provider.name === one.name);
-  const makeDefault = (name: string) => after(() => writeSettings({ 'defaults.provider': name }));
+  const makeDefault = (name: string) =>
+    void act('configured', () => writeSettings({ 'defaults.provider': name }));
   const add = (one: FoundProvider) =>
-    after(() => writeProvider(one.name, { ...draftOf(one), default: providers.length === 0 }));
+    void act('found', () =>
+      writeProvider(one.name, { ...draftOf(one), default: providers.length === 0 }),
+    );
   return (
     <>
       <Summary setup={setup} />
@@ -102,12 +155,13 @@ function State({ setup, busy, after }: StateProps) {
                 isDefault={provider.name === setup.default}
                 busy={busy}
                 makeDefault={() => makeDefault(provider.name)}
-                remove={() => after(() => removeProvider(provider.name))}
+                remove={() => void act('configured', () => removeProvider(provider.name))}
               />
             ))}
           </ul>
         </section>
       )}
+      <OutcomeNotice outcome={outcome} place="configured" />
       <section aria-label="Found on this machine">
         <h2>Found on this machine</h2>
         <p class="hint">
@@ -115,6 +169,7 @@ function State({ setup, busy, after }: StateProps) {
             ? 'ctx uses what it finds as long as ctx.toml has no providers. Add those that you want to keep: after the first one, only the file counts.'
             : 'ctx.toml has providers, so only those are used. Add what you need from this list.'}
         </p>
+        <OutcomeNotice outcome={outcome} place="found" />
         {found.filter(isNew).length === 0 && (
           <p class="empty">
             {found.length > 0
@@ -143,12 +198,15 @@ function State({ setup, busy, after }: StateProps) {
         isFirst={providers.length === 0}
         names={providers.map(({ name }) => name)}
         busy={busy}
-        write={(name, draft) => after(() => writeProvider(name, draft))}
+        write={(name, draft) => void act('form', () => writeProvider(name, draft))}
+        outcome={<OutcomeNotice outcome={outcome} place="form" />}
       />
       <SettingsForm
         setup={setup}
         busy={busy}
-        write={(settings) => after(() => writeSettings(settings))}
+        isTarget={isSettings}
+        write={(settings) => act('settings', () => writeSettings(settings))}
+        outcome={<OutcomeNotice outcome={outcome} place="settings" />}
       />
     </>
   );

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { hasDeadDeliveries } from './dead-deliveries';
 import { connection } from './event-stream';
 import { isHelpOpen } from './help-dialog';
-import { Icon, IconButton } from './icon';
+import { BrandMark, Icon, IconButton } from './icon';
 import { nextTheme, theme } from './preferences';
 import { hrefTo, navigate, route } from './route';
 import { focusFirstHit, hrefOf, SearchResults } from './search-results';
@@ -22,7 +22,7 @@ export function Sidebar() {
     <nav class="sidebar" aria-label="Sessions">
       <header class="sidebar-header">
         <a class="brand" href={hrefTo.list} aria-label="ctx home">
-          <img src="/assets/icon.svg" alt="" width="22" height="22" />
+          <BrandMark size={22} />
           <span>ctx</span>
         </a>
         <span class="spacer" />
@@ -36,7 +36,12 @@ export function Sidebar() {
           label="Help and keyboard shortcuts"
           onClick={() => (isHelpOpen.value = true)}
         />
-        <a class="button primary small" href={hrefTo.newSession} title="New session (n)">
+        <a
+          class="button primary small"
+          href={hrefTo.newSession}
+          title="New session (n)"
+          onClick={() => list.setSearchText('')}
+        >
           <Icon name="plus" /> New
         </a>
       </header>

@@ -105,10 +105,11 @@ function SuspensionCard({ store, suspension }: { store: SessionStore; suspension
       <button
         type="button"
         class="link"
+        title="Ends this answer. What the agent wrote so far is kept."
         disabled={busy}
         onClick={() => run(() => post(sessionPath(store.id, '/cancel')))}
       >
-        Stop waiting
+        Stop the agent without an answer
       </button>
       <ErrorMessage text={error} />
     </section>

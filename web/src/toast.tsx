@@ -8,12 +8,16 @@ import { IconButton } from './icon';
 export const TOAST_MS = 10_000;
 /** The oldest toast is closed when there are more. */
 const TOASTS_MAX = 4;
+/** The oldest action that can be undone is forgotten when there are more. */
+const UNDO_MAX = 20;
 
 export interface Toast {
   text: string;
-  /** Reverts what was done. */
+  /** Reverts what was done. It stays possible after the toast is gone. */
   undo?: () => Promise<unknown>;
-  /** Called when the time to undo has passed. */
+  /** What an undo without the toast reports. */
+  undone?: string;
+  /** Called when the time to undo has passed. Such an action cannot be undone later. */
   onExpire?: () => void;
   isError?: boolean;
 }
@@ -23,13 +27,18 @@ type Shown = Toast & { id: number };
 export const toasts = signal<Shown[]>([]);
 let lastId = 0;
 
+/** The actions of this visit that can be undone, oldest first. */
+let undoable: Shown[] = [];
+
 export function showToast(toast: Toast): void {
   const [oldest, ...others] = toasts.value;
   if (oldest && toasts.value.length >= TOASTS_MAX) {
-    oldest.onExpire?.();
+    expire(oldest);
     toasts.value = others;
   }
-  toasts.value = [...toasts.value, { ...toast, id: ++lastId }];
+  const shown = { ...toast, id: ++lastId };
+  toasts.value = [...toasts.value, shown];
+  if (toast.undo) undoable = [...undoable, shown].slice(-UNDO_MAX);
 }
 
 export const showError = (reason: unknown) => showToast({ text: errorText(reason), isError: true });
@@ -37,20 +46,32 @@ export const showError = (reason: unknown) => showToast({ text: errorText(reason
 const close = (toast: Shown) =>
   (toasts.value = toasts.value.filter((other) => other.id !== toast.id));
 
+const forget = (toast: Shown) => (undoable = undoable.filter((other) => other.id !== toast.id));
+
 function expire(toast: Shown): void {
   close(toast);
-  toast.onExpire?.();
+  if (!toast.onExpire) return;
+  forget(toast);
+  toast.onExpire();
 }
 
 async function undo(toast: Shown): Promise<void> {
+  const isShown = toasts.value.some((other) => other.id === toast.id);
   close(toast);
-  await toast.undo?.().catch(showError);
+  forget(toast);
+  try {
+    await toast.undo?.();
+    if (!isShown) showToast({ text: toast.undone ?? `Undone: ${toast.text}` });
+  } catch (reason) {
+    showError(reason);
+  }
 }
 
-/** Undoes the newest action that can be undone. */
+/** Undoes the newest action that can be undone, also after its toast is gone. */
 export function undoNewest(): void {
-  const newest = toasts.value.findLast((toast) => toast.undo);
+  const newest = undoable.at(-1);
   if (newest) void undo(newest);
+  else showToast({ text: 'Nothing to undo.' });
 }
 
 export function Toasts() {

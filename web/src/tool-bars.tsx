@@ -18,6 +18,8 @@ export function ToolBars({ report, selected, hrefOf }: Props) {
       title="Tools"
       about="Calls of tools of all models; the hatched part failed. Select a tool to see the sessions that called it."
       file="ctx-tools"
+      // The bars have their numbers as text.
+      tableTitle={report.usage.length > TOOLS_MAX ? `Show all ${report.usage.length}` : null}
       linkOf={(n) => hrefOf(report.usage[n]!.key ?? '')}
       heads={['Tool', 'Calls', 'Failed', 'Turns']}
       rows={report.usage.map((one) => [

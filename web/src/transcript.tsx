@@ -9,19 +9,19 @@ import { Icon } from './icon';
 import { markRead, readDepth } from './read-markers';
 import { isWithCtxOnly, newestSealing, transcriptRows, type Row } from './row-model';
 import { RowView, type TurnActions } from './row-view';
-import { rewind } from './session-actions';
+import { fork, rewind } from './session-actions';
 import type { SessionStore } from './session-store';
 import { VirtualList } from './virtual-list';
 
 interface Props {
   store: SessionStore;
   /** The turn to scroll to. */
-  turn: string | null;
+  target: Target | null;
   /** The words to scroll to in that turn. */
   find: string | null;
 }
 
-export function Transcript({ store, turn, find }: Props) {
+export function Transcript({ store, target, find }: Props) {
   const session = store.session.value;
   const busy = session?.state === 'running';
   const readBefore = useReadBefore(store);
@@ -33,7 +33,6 @@ export function Transcript({ store, turn, find }: Props) {
   }).value;
   const [isAtEnd, setAtEnd] = useState(true);
   const [scrollToEndRequest, setScrollToEndRequest] = useState(0);
-  const target = useTarget(store, turn);
   const messageJump = useMessageJump(store);
   const current = messageJump.target ?? target;
 
@@ -46,10 +45,7 @@ export function Transcript({ store, turn, find }: Props) {
   const actions: TurnActions = useMemo(
     () => ({
       session: store.id,
-      fork: async (turn) => {
-        const fork = await post<Session>(sessionPath(store.id, '/fork'), { turn_id: turn });
-        openToWrite(fork.id);
-      },
+      fork: (turn) => fork(store.id, turn),
       rewind: async (turn) => store.session.value && rewind(store.session.value, turn),
       resend: async (depth, message, text) => {
         const files = await storedAttachments(message);
@@ -170,15 +166,35 @@ function lastExchange({ turns, turnCount }: SessionStore): number {
   return depth;
 }
 
-/** The depth of the turn that the URL names, fetched each time the URL changes. */
-function useTarget(store: SessionStore, turn: string | null): Target | null {
-  const [target, setTarget] = useState<Target | null>(null);
+/** The turn that the URL names. */
+export interface NamedTurn extends Target {
+  id: string;
+  /** False for a rewound turn, and for a turn of another branch. */
+  isOnPath: boolean;
+}
+
+/** Fetches the turn that the URL names, each time the URL changes. */
+export function useNamedTurn(store: SessionStore, turn: string | null): NamedTurn | null {
+  const [named, setNamed] = useState<NamedTurn | null>(null);
   const isLoaded = store.isLoaded.value;
+  const resolve = async (isNew: boolean) => {
+    const found = await get<Turn>(`/turns/${turn}`);
+    const isOnPath = await store.isOnPath(found);
+    setNamed((before) => {
+      if (!isNew && before?.isOnPath === isOnPath) return before;
+      const { id, depth } = found;
+      return { id, depth, isOnPath, request: (before?.request ?? 0) + 1 };
+    });
+  };
   useEffect(() => {
-    if (!turn || !isLoaded) return;
-    void get<Turn>(`/turns/${turn}`)
-      .then(({ depth }) => setTarget((before) => ({ depth, request: (before?.request ?? 0) + 1 })))
-      .catch(() => undefined);
+    if (!turn) setNamed(null);
+    else if (isLoaded) void resolve(true).catch(() => undefined);
   }, [turn, isLoaded]);
-  return target;
+  // A rewound turn that was restored is on the path again.
+  store.turnsVersion.value;
+  const head = store.turns.get(store.turnCount)?.id;
+  useEffect(() => {
+    if (named && !named.isOnPath && turn) void resolve(false).catch(() => undefined);
+  }, [head]);
+  return turn ? named : null;
 }

@@ -11,6 +11,8 @@ export interface Segment {
   count: number;
   /** Labels of the sessions whose head is the newest turn. */
   heads: string[];
+  /** Whether no session has these turns, because a rewind or a retry left them. */
+  isRewound: boolean;
   lane: number;
   /** Lane and row of the segment that this one continues; null for a root. */
   from: { lane: number; row: number } | null;
@@ -26,6 +28,7 @@ export function layoutSegments(turns: TreeTurn[], current = ''): Segment[] {
     children.set(parent, [...(children.get(parent) ?? []), turn]);
   }
   const path = pathTo(turns, current);
+  const used = usedTurns(turns);
   for (const list of children.values()) {
     list.sort((a, b) => Number(path.has(b.id)) - Number(path.has(a.id)));
   }
@@ -44,7 +47,8 @@ export function layoutSegments(turns: TreeTurn[], current = ''): Segment[] {
       turn = children.get(turn.id)![0]!;
       count++;
     }
-    segments.push({ id: turn.id, first: first.id, count, heads: turn.heads, lane, from });
+    const { id, heads } = turn;
+    segments.push({ id, first: first.id, count, heads, isRewound: !used.has(id), lane, from });
     const parent = { lane, row: segments.length - 1 };
     // The first child continues the lane. It is pushed first and therefore drawn last, so that
     // the other branches are drawn next to their fork point.
@@ -62,4 +66,42 @@ function pathTo(turns: TreeTurn[], label: string): Set<string> {
   let turn = turns.find((turn) => turn.heads.includes(label));
   for (; turn; turn = byId.get(turn.parent ?? '')) path.add(turn.id);
   return path;
+}
+
+/** The ids of the turns that are on the path to the head of any session. */
+function usedTurns(turns: TreeTurn[]): Set<string> {
+  const byId = new Map(turns.map((turn) => [turn.id, turn]));
+  const used = new Set<string>();
+  for (const head of turns.filter(({ heads }) => heads.length > 0)) {
+    let turn: TreeTurn | undefined = head;
+    for (; turn && !used.has(turn.id); turn = byId.get(turn.parent ?? '')) used.add(turn.id);
+  }
+  return used;
+}
+
+/** Turns beside the conversation of a session, between the newest turn that both share and a leaf. */
+export interface SideBranch {
+  /** The turns of the branch, oldest first. */
+  turns: TreeTurn[];
+  /** The newest shared turn; null if there is none. */
+  shared: string | null;
+  /** Labels of the sessions that have these turns; empty if they were rewound. */
+  heads: string[];
+}
+
+/** The branch with a turn that is not on the path to the head of session `label`; null if it is on
+ * that path or not in the tree. After the turn, the branch follows the newest turns. */
+export function sideBranch(turns: TreeTurn[], label: string, turnId: string): SideBranch | null {
+  const byId = new Map(turns.map((turn) => [turn.id, turn]));
+  const path = pathTo(turns, label);
+  let turn = byId.get(turnId);
+  if (!turn || path.has(turnId)) return null;
+  const branch: TreeTurn[] = [];
+  for (; turn && !path.has(turn.id); turn = byId.get(turn.parent ?? '')) branch.unshift(turn);
+  // The tree is ordered by time, so the last child is the newest.
+  const newestChild = new Map(turns.map((one) => [one.parent, one]));
+  let next = newestChild.get(turnId);
+  for (; next; next = newestChild.get(next.id)) branch.push(next);
+  const heads = branch.flatMap((one) => one.heads);
+  return { turns: branch, shared: turn?.id ?? null, heads };
 }

@@ -1,7 +1,11 @@
 // The sessions of the usage page: the dearest and the longest ones, or all of a filter.
 import { useEffect, useRef } from 'preact/hooks';
+import { get, sessionPath } from './api';
+import type { Session } from './api-types';
 import { ChartSection } from './chart-parts';
 import { hrefTo } from './route';
+import { sessionsById, storeSessions } from './session-list-store';
+import { distinctNames, sessionName } from './session-names';
 import * as data from './usage-data';
 import type { Measure, UsageEntry, UsageReport, UsageState } from './usage-data';
 
@@ -72,8 +76,35 @@ interface SectionProps {
   columns: Measure[] | 'tools';
 }
 
+/** Sessions whose names are fetched, because another row has the same title. */
+const NAMES_MAX = 20;
+
+/** The names of the rows, no two the same. */
+function useNames(report: UsageReport): string[] {
+  const titles = report.usage.map((entry) => entry.title ?? entry.label ?? 'deleted sessions');
+  const unknown = report.usage
+    .filter(
+      (entry, n) => entry.key && titles.indexOf(titles[n]!) !== titles.lastIndexOf(titles[n]!),
+    )
+    .flatMap(({ key }) => (key && !sessionsById.value.has(key) ? [key] : []))
+    .slice(0, NAMES_MAX);
+  useEffect(() => void fetchSessionsOf(unknown), [unknown.join()]);
+  return distinctNames(
+    report.usage.map(({ key }, n) => {
+      const session = sessionsById.value.get(key ?? '');
+      return { key, name: session ? sessionName(session) : titles[n]! };
+    }),
+  );
+}
+
+async function fetchSessionsOf(ids: string[]): Promise<void> {
+  const found = await Promise.all(ids.map((id) => get<Session>(sessionPath(id)).catch(() => null)));
+  if (ids.length) storeSessions(found.filter((one) => one !== null));
+}
+
 function Section({ title, file, report, limit, columns }: SectionProps) {
   const rows = report.usage.slice(0, limit);
+  const names = useNames(report);
   const heads =
     columns === 'tools' ? ['Calls', 'Failed'] : columns.map((name) => data.MEASURES[name]);
   const cells = (entry: UsageEntry) =>
@@ -84,11 +115,12 @@ function Section({ title, file, report, limit, columns }: SectionProps) {
     <ChartSection
       title={title}
       file={file}
+      tableTitle={report.usage.length > limit ? `Show all ${report.usage.length}` : null}
       linkOf={(n) => (report.usage[n]!.key ? hrefTo.session(report.usage[n]!.key!) : null)}
-      heads={['Session', 'Label', 'Cost in USD', 'Tokens', 'Turns', 'Tool calls', 'Time in ms']}
-      rows={report.usage.map((one) => [
+      heads={['Session', 'Name', 'Cost in USD', 'Tokens', 'Turns', 'Tool calls', 'Time in ms']}
+      rows={report.usage.map((one, n) => [
         one.key,
-        one.title ?? one.label ?? '',
+        names[n]!,
         one.cost,
         data.valueOf(one, 'tokens'),
         one.turns,
@@ -115,7 +147,7 @@ function Section({ title, file, report, limit, columns }: SectionProps) {
               <tr key={entry.key ?? n}>
                 <td>
                   {entry.key ? (
-                    <a href={hrefTo.session(entry.key)}>{entry.title ?? entry.label}</a>
+                    <a href={hrefTo.session(entry.key)}>{names[n]}</a>
                   ) : (
                     'deleted sessions'
                   )}
@@ -130,12 +162,7 @@ function Section({ title, file, report, limit, columns }: SectionProps) {
           </tbody>
         </table>
       )}
-      {report.usage.length > limit && (
-        <p class="hint">
-          {(report.usage.length - limit + report.more).toLocaleString()} more in the table and the
-          CSV.
-        </p>
-      )}
+      {report.more > 0 && <p class="hint">{report.more.toLocaleString()} more are not listed.</p>}
     </ChartSection>
   );
 }

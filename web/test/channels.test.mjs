@@ -163,7 +163,7 @@ test('a session without a policy has details too, and a missing person is an err
   const session = await server.createSession({ label: 'plain', message: 'hello' });
   await onPage(`#/s/${session.id}`, async (page) => {
     await button(page, 'Details (i)').click();
-    await page.getByText('no policy').waitFor();
+    await page.getByText('not by a message from a channel').waitFor();
     await page.getByRole('link', { name: 'Deliveries of this session' }).click();
     await page.getByText('Only deliveries of').waitFor();
     await page.getByText('No deliveries yet.').waitFor();

@@ -19,3 +19,20 @@ test('the page loads nothing from other servers and has no inline code', async (
   const css = await readFile(`${web}dist/app.css`, 'utf8');
   assert.doesNotMatch(css, /url\(|@import/);
 });
+
+test('index.html preloads every file that app.js needs to start', async () => {
+  const page = await readFile(`${web}dist/index.html`, 'utf8');
+  const preloaded = [...page.matchAll(/modulepreload" href="\/assets\/([^"]+)"/g)];
+  const needed = new Set();
+  const add = async (file) => {
+    const code = await readFile(`${web}dist/${file}`, 'utf8');
+    for (const [, name] of code.matchAll(/(?:from|import)"\.\/([^"]+)"/g)) {
+      if (needed.has(name)) continue;
+      needed.add(name);
+      await add(name);
+    }
+  };
+  await add('app.js');
+  assert.ok(needed.size > 0);
+  assert.deepEqual(preloaded.map(([, name]) => name).sort(), [...needed].sort());
+});

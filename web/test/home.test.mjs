@@ -119,6 +119,51 @@ test('a fork stands under its origin and names the turn where it starts', async 
   });
 });
 
+test('forks without a title of their own have names that differ', async () => {
+  const origin = await server.createSession({ title: 'same name', message: 'one' });
+  const fork = () => server.api('POST', `/sessions/${origin.id}/fork`, {});
+  const [first, second] = [await fork(), await fork()];
+  for (const { id } of [first, second]) await server.send(id, 'on a branch');
+  await onPage('', async (page) => {
+    await item(page, first).locator('.session-name').getByText('same name (fork 1)').waitFor();
+    await item(page, second).locator('.session-name').getByText('same name (fork 2)').waitFor();
+    assert.equal(await item(page, origin).locator('.session-name').innerText(), 'same name');
+    await page.goto(`${server.url}/#/s/${first.id}/compare/${second.id}`);
+    const headings = page.locator('.pair-head h2 > a');
+    await headings.first().waitFor();
+    assert.deepEqual(await headings.allInnerTexts(), ['same name (fork 1)', 'same name (fork 2)']);
+    await page.goto(`${server.url}/#/usage`);
+    const names = page.locator('.usage-sessions').first().locator('td a');
+    await names.filter({ hasText: 'same name (fork 2)' }).waitFor();
+    const texts = await names.allInnerTexts();
+    assert.equal(new Set(texts).size, texts.length, texts.join());
+    // Renaming starts from the title, without the number.
+    await page.goto(`${server.url}/#/s/${second.id}`);
+    await page.getByRole('button', { name: 'same name (fork 2)', exact: true }).click();
+    const field = page.locator('.header-bar').getByLabel('Title');
+    assert.equal(await field.inputValue(), 'same name');
+    await field.fill('a name of its own');
+    await field.press('Enter');
+    await item(page, second).getByText('a name of its own').waitFor();
+  });
+});
+
+test('the page requests the list and the icon once', () =>
+  withPage(browser, 'about:blank', async (page) => {
+    const paths = [];
+    page.on('request', (request) => {
+      const { pathname, search } = new URL(request.url());
+      paths.push(pathname + search);
+    });
+    await page.goto(server.url);
+    await page.locator('.session').first().waitFor();
+    await page.getByText('Connected', { exact: true }).waitFor({ state: 'attached' });
+    await page.waitForLoadState('networkidle').catch(() => undefined);
+    const count = (pattern) => paths.filter((path) => pattern.test(path)).length;
+    assert.equal(count(/^\/api\/sessions\?limit=50/), 1, paths.join(' '));
+    assert.ok(count(/icon\.svg/) <= 1, paths.join(' '));
+  }));
+
 test('on a narrow screen the composer is above the list', () =>
   onPage(
     '',

@@ -120,6 +120,69 @@ test('the palette opens sessions and runs actions', async () => {
   });
 });
 
+test('the palette has every action of the page', async () => {
+  const session = await server.createSession({ title: 'palette', message: 'one' });
+  await server.send(session.id, 'two');
+  await onPage(`#/s/${session.id}`, async (page) => {
+    await untilRow(page, DEMO.quote('two'));
+    const palette = page.getByRole('dialog', { name: 'Open a session or run an action' });
+    const open = async (words) => {
+      await page.locator('.scroller, .page-body').first().focus();
+      await page.keyboard.press('Control+k');
+      await palette.getByRole('combobox').fill(words);
+    };
+    const choose = async (words) => {
+      await open(words);
+      await palette.getByRole('option').first().waitFor();
+      await page.keyboard.press('Enter');
+    };
+    const found = {
+      usage: 'Usage',
+      setup: 'Setup: models and agents',
+      settings: 'Settings',
+      export: 'Export and share this session',
+      share: 'Export and share this session',
+      rename: 'Rename this session',
+      rewind: 'Rewind by one turn',
+      undo: 'Undo the last action',
+      new: 'New session',
+      search: 'Search messages',
+      theme: 'Change the theme',
+      archive: 'Archive this session',
+      compare: 'Compare with another branch',
+      fork: 'Fork this session',
+    };
+    for (const [words, text] of Object.entries(found)) {
+      await open(words);
+      const first = palette.getByRole('option').first().locator('.palette-text');
+      assert.equal(await first.innerText(), text, words);
+      await page.keyboard.press('Escape');
+    }
+    await choose('rewind');
+    await page.locator('.toast').getByText('Moved back to turn 1').waitFor();
+    await choose('undo');
+    await untilRow(page, DEMO.quote('two'));
+    await choose('rename');
+    await page.locator('.header-bar').getByLabel('Title').fill('renamed from the palette');
+    await page.keyboard.press('Enter');
+    await listItem(page, session).getByText('renamed from the palette').waitFor();
+    await choose('share');
+    await page.getByRole('dialog', { name: 'Export and share' }).waitFor();
+    await page.keyboard.press('Escape');
+    await choose('fork');
+    await page.waitForFunction((id) => !location.hash.includes(id), session.id);
+    await page.locator('.row-footer').first().waitFor();
+    await choose('compare');
+    await page.getByRole('heading', { name: 'Compare branches' }).waitFor();
+    await choose('settings');
+    const theme = page.getByLabel('Theme of this browser');
+    await until('the settings are in view', async () => {
+      const box = await theme.boundingBox();
+      return box && box.y > 0 && box.y < 500;
+    });
+  });
+});
+
 // A hit opens at its place, not only in its session.
 test('a search hit opens at the words that were found and marks them', async () => {
   const session = await server.createSession({ title: 'long notes', message: 'long 2000' });

@@ -76,6 +76,43 @@ test('at 390 pixels the controls of a run are one row each and nothing is cut of
   );
 });
 
+test('the message field stays in its place when a run starts and ends', async () => {
+  const session = await server.createSession({ title: 'steady', message: 'hello' });
+  for (const width of [1440, 390]) {
+    await onPage(
+      `#/s/${session.id}`,
+      async (page) => {
+        await page.locator('.row-footer').first().waitFor();
+        await page.locator('.context-meter').waitFor();
+        const top = async () => (await messageField(page).boundingBox()).y;
+        const before = await top();
+        await messageField(page).fill('slow 300');
+        await page.keyboard.press('Enter');
+        await untilRow(page, DEMO.filler);
+        await page.getByRole('radio', { name: 'Add to queue' }).waitFor({ state: 'attached' });
+        assert.equal(await top(), before);
+        await page.getByRole('button', { name: 'Stop', exact: true }).click();
+        await server.untilState(session.id, 'idle');
+        await page.getByRole('radio', { name: 'Add to queue' }).waitFor({ state: 'detached' });
+        assert.equal(await top(), before);
+      },
+      sized(width),
+    );
+  }
+});
+
+test('the branches panel of an open first turn does not say that there are no messages', async () => {
+  const session = await server.createSession({ title: 'first turn' });
+  await server.api('POST', `/sessions/${session.id}/messages`, { text: 'slow 600' });
+  await onPage(`#/s/${session.id}`, async (page) => {
+    await untilRow(page, DEMO.filler);
+    await page.getByRole('button', { name: 'Branches' }).click();
+    await page.locator('.panel').getByText('The first turn is not complete yet.').waitFor();
+    await page.getByRole('button', { name: 'Stop', exact: true }).click();
+    await page.locator('.tree circle').waitFor();
+  });
+});
+
 test('at 1024 pixels the open panel does not cover Send', async () => {
   const session = await server.createSession({ title: 'with a panel', message: 'hello' });
   await onPage(

@@ -109,6 +109,7 @@ test('search as you type: marked hits by session, opened with the keyboard', asy
     await hits.getByRole('heading', { name: 'other notes' }).waitFor({ state: 'detached' });
     assert.deepEqual(await hits.locator('mark').allTextContents(), ['marmalade', 'recipe']);
     assert.equal(await hits.locator('b').count(), 0, 'a message is text, not HTML');
+    assert.match(await hits.locator('li .hint').first().innerText(), /^You ·/);
     await page.keyboard.press('ArrowDown');
     assert.match(await page.evaluate(() => document.activeElement.textContent), /marmalade/);
     await page.keyboard.press('ArrowUp');

@@ -5,7 +5,15 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { checkView } from './axe-check.mjs';
-import { launchBrowser, sendMessage, Server, startModel, untilRow, withPage } from './harness.mjs';
+import {
+  launchBrowser,
+  sendMessage,
+  Server,
+  startModel,
+  until,
+  untilRow,
+  withPage,
+} from './harness.mjs';
 
 let browser, server, model;
 before(async () => {
@@ -29,11 +37,17 @@ test('a new user sets up a local model and talks to it without a restart', async
     const form = page.getByRole('region', { name: 'Add a provider' });
     await form.getByLabel('Address').fill(model.url);
     assert.equal(await form.getByRole('button', { name: 'Write to ctx.toml' }).isEnabled(), false);
+    const test = form.getByRole('button', { name: 'Test' });
+    assert.equal(await test.isEnabled(), false);
+    await form.getByText('Enter a model to test and write it.').waitFor();
     await form.getByLabel('Model', { exact: true }).fill('tiny-1');
-    await form.getByRole('button', { name: 'Test' }).click();
+    await test.click();
     await form.getByText('It works.').waitFor();
     await form.getByRole('button', { name: 'Write to ctx.toml' }).click();
-    await page.getByText('It is in use now.').waitFor();
+    const written = page.getByText('It is in use now.');
+    await written.waitFor();
+    await untilInView(page, written);
+    assert.match(await page.locator('[role=status].visually-hidden').innerText(), /^Written to /);
     await page.getByText('New sessions use local.').waitFor();
     const text = await configOf(server);
     assert.match(text, /\[providers\.local\]\nkind = "openai"\n/);
@@ -43,6 +57,36 @@ test('a new user sets up a local model and talks to it without a restart', async
     await untilRow(page, 'tiny-1');
     await page.locator('.row-footer').waitFor();
   });
+});
+
+const untilInView = (page, element) =>
+  until('it is in view', () =>
+    element.evaluate((one) => {
+      const { top, bottom } = one.getBoundingClientRect();
+      return top >= 0 && bottom <= innerHeight;
+    }),
+  );
+
+test('the only model of a server is filled in, and an error is shown where the button is', async () => {
+  const single = await startModel({ models: ['only-1'] });
+  try {
+    await onPage('#/setup', async (page) => {
+      const form = page.getByRole('region', { name: 'Add a provider' });
+      await form.getByLabel('Address').fill(single.url);
+      await until('the model is filled in', async () => {
+        const value = await form.getByLabel('Model', { exact: true }).inputValue();
+        return value === 'only-1';
+      });
+      assert.equal(await form.getByRole('button', { name: 'Test' }).isEnabled(), true);
+      await form.getByLabel('Name', { exact: true }).fill('not a name!');
+      await form.getByRole('button', { name: 'Write to ctx.toml' }).click();
+      const error = form.getByRole('alert');
+      await error.waitFor();
+      await untilInView(page, error);
+    });
+  } finally {
+    await single.end();
+  }
 });
 
 test('an API key is written as a variable only, and an agent as a command', async () => {
@@ -80,10 +124,11 @@ test('settings are written, and the page says that they need a restart', async (
     assert.equal(await archive.inputValue(), '30d');
     await archive.fill('soon');
     await settings.getByRole('button', { name: 'Save settings' }).click();
-    await page.getByText('invalid duration').waitFor();
+    await settings.getByText('invalid duration').waitFor();
+    assert.equal(await archive.inputValue(), 'soon', 'what was typed stays');
     await archive.fill('60d');
     await settings.getByRole('button', { name: 'Save settings' }).click();
-    await page.getByText('Restart ctx serve to apply it.').waitFor();
+    await untilInView(page, settings.getByText('Restart ctx serve to apply it.'));
     assert.match(await configOf(server), /session_archive = "60d"/);
     await settings.getByLabel('Theme of this browser').selectOption('dark');
     assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');

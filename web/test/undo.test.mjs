@@ -50,6 +50,118 @@ test('a rewind is undone: the head is the old one again', async () => {
   });
 });
 
+/** A session of three turns, rewound to the first one. */
+async function rewoundSession(title) {
+  const session = await server.createSession({ title, message: 'one' });
+  for (const text of ['two about pelicans', 'three']) await server.send(session.id, text);
+  const { turns } = await server.api('GET', `/sessions/${session.id}/turns?order=asc`);
+  await server.api('POST', `/sessions/${session.id}/rewind`, { turn_id: turns[0].id });
+  return { session, turns };
+}
+const headOf = async ({ id }) => (await server.api('GET', `/sessions/${id}`)).head;
+const rowWith = (page, text) => page.locator('.row').filter({ hasText: text }).first();
+
+test('z undoes also when the toast is gone, and says when there is nothing to undo', async () => {
+  const session = await server.createSession({ title: 'late', message: 'one' });
+  await server.send(session.id, 'two');
+  const head = await headOf(session);
+  await withPage(browser, 'about:blank', async (page) => {
+    await page.clock.install();
+    await page.goto(`${server.url}/#/s/${session.id}`);
+    const toast = page.locator('.toast');
+    await rowWith(page, DEMO.quote('two')).waitFor();
+    await page.locator('.scroller').focus();
+    await page.keyboard.press('z');
+    await toast.getByText('Nothing to undo.').waitFor();
+    await page
+      .locator('.row-footer')
+      .first()
+      .getByRole('button', { name: 'Rewind to here' })
+      .click();
+    await rowWith(page, DEMO.quote('two')).waitFor({ state: 'detached' });
+    await page.locator('.scroller').focus();
+    await page.keyboard.press('e');
+    await toast.getByText('Archived “late”.').waitFor();
+    await page.mouse.move(700, 300);
+    await page.clock.fastForward(60_000);
+    await toast.first().waitFor({ state: 'detached' });
+    await page.keyboard.press('z');
+    await toast.getByText('“late” is not archived any more.').waitFor();
+    await page.keyboard.press('z');
+    await toast.getByText('The later turns of “late” are restored.').waitFor();
+    await rowWith(page, DEMO.quote('two')).waitFor();
+    assert.equal(await headOf(session), head);
+    await page.keyboard.press('z');
+    await toast.getByText('Nothing to undo.').waitFor();
+  });
+});
+
+test('rewound turns are in the branches panel, can be read and restored', async () => {
+  const { session, turns } = await rewoundSession('went back');
+  await onPage(`#/s/${session.id}`, async (page) => {
+    await page.locator('.row-footer').waitFor();
+    await page.getByRole('button', { name: 'Branches' }).click();
+    const entry = page.locator('.tree li').filter({ hasText: 'rewound' });
+    await entry.getByText('2 turns').waitFor();
+    await entry.getByRole('link', { name: 'two about pelicans' }).click();
+    await page.getByText('2 rewound turns').waitFor();
+    await rowWith(page, DEMO.quote('three')).waitFor();
+    await page.getByRole('link', { name: 'Back to the conversation' }).click();
+    await rowWith(page, DEMO.quote('one')).waitFor();
+    await entry.getByRole('button', { name: 'Restore' }).click();
+    await rowWith(page, DEMO.quote('three')).waitFor();
+    assert.equal(await headOf(session), turns[2].id);
+    await entry.waitFor({ state: 'detached' });
+    await undo(page);
+    await entry.waitFor();
+    assert.equal(await headOf(session), turns[0].id);
+  });
+});
+
+test('rewound turns return also after the conversation went on, and a fork continues them', async () => {
+  const { session, turns } = await rewoundSession('went on');
+  await server.send(session.id, 'another two');
+  const newer = await headOf(session);
+  await onPage(`#/s/${session.id}/turn/${turns[1].id}`, async (page) => {
+    await page.getByText('2 rewound turns').waitFor();
+    await page.getByRole('button', { name: 'Restore' }).click();
+    await page.locator('.toast').getByText('Restored 2 turns.').waitFor();
+    await rowWith(page, DEMO.quote('three')).waitFor();
+    assert.equal(await headOf(session), turns[2].id);
+    await undo(page);
+    await rowWith(page, DEMO.quote('another two')).waitFor();
+    assert.equal(await headOf(session), newer);
+    await page.goto(`${server.url}/#/s/${session.id}/turn/${turns[2].id}`);
+    await page.getByRole('button', { name: 'Continue them in a fork' }).click();
+    await page.waitForFunction((id) => !location.hash.includes(id), session.id);
+    await rowWith(page, DEMO.quote('three')).waitFor();
+    const fork = await server.api('GET', `/sessions/${sessionIdOf(page)}`);
+    assert.deepEqual([fork.head, fork.turn_count], [turns[2].id, 3]);
+  });
+});
+
+test('a search hit in a rewound turn opens there, with its word marked', async () => {
+  await rewoundSession('found again');
+  await onPage('', async (page) => {
+    await page.locator('.session').first().waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.type('pelican');
+    const hits = page.locator('.search-hits');
+    const group = hits.getByRole('heading', { name: 'found again' });
+    await group.waitFor();
+    await hits.locator('h3:text("found again") + ul a').first().click();
+    await page.getByText('2 rewound turns').waitFor();
+    await rowWith(page, 'two about pelicans').waitFor();
+    const marked = () =>
+      page.evaluate(() => [...(CSS.highlights.get('found') ?? [])].map(String).join());
+    await until('the word is marked', async () => (await marked()) === 'pelicans');
+    // New leaves the search behind.
+    await page.getByRole('link', { name: 'New', exact: true }).click();
+    await hits.waitFor({ state: 'detached' });
+    assert.equal(await page.locator('#search').inputValue(), '');
+  });
+});
+
 test('archiving is undone from the toast and with a key', async () => {
   const session = await server.createSession({ title: 'put away', message: 'x' });
   await onPage(`#/s/${session.id}`, async (page) => {

@@ -1,0 +1,1 @@
+import{A as i,H as c,c as e}from"./chunk-VY66WR57.js";function l({text:n,label:r}){let[t,o]=e(!1),a=async()=>{try{await navigator.clipboard.writeText(n),o(!0),setTimeout(()=>o(!1),1500)}catch{}};return i(c,{icon:t?"check":"copy",label:t?"Copied":r,onClick:()=>{a()}})}export{l as a};
