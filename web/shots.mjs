@@ -2,7 +2,7 @@
 // Usage: `CTX_BIN=… node shots.mjs [DIRECTORY]`; the default directory is docs/screenshots.
 import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import {
   channelConfig,
   defaultProvider,
@@ -149,6 +149,20 @@ async function createCompacted(server, browser) {
   return session;
 }
 
+/** A session that was rewound by two turns. */
+async function createRewound(server) {
+  const session = await server.createSession({
+    title: 'Plan the release',
+    project: 'parcel',
+    message: 'Where does the nightly build spend its time?',
+  });
+  await server.send(session.id, 'One binary for all integration tests, then?');
+  await server.send(session.id, 'What about the cache?');
+  const { turns } = await server.api('GET', `/sessions/${session.id}/turns?order=asc`);
+  await server.api('POST', `/sessions/${session.id}/rewind`, { turn_id: turns[0].id });
+  return { session, turn: turns[1].id };
+}
+
 async function createSessions(server) {
   const project = 'parcel';
   await server.createSession({
@@ -287,12 +301,40 @@ const VIEWPORTS = {
   narrow: { width: 390, height: 844 },
 };
 
+/** The directories of the servers, which the screenshots show as that of a project. */
+const serverDirs = [];
+const SHOWN_DIR = '/home/ada/parcel';
+
+async function startServer(...options) {
+  const server = await Server.start(...options);
+  serverDirs.push(server.dir);
+  return server;
+}
+
+/** Replaces the temporary directories in the answers of the servers. */
+async function hideDirectories(page) {
+  await page.context().route(/\/api\/(?!.*\/?events)/, async (route) => {
+    const answer = await route.fetch().catch(() => null);
+    if (!answer) return route.abort();
+    if (!/json/.test(answer.headers()['content-type'] ?? '')) {
+      return route.fulfill({ response: answer });
+    }
+    let body = await answer.text();
+    for (const dir of serverDirs) {
+      body = body.replaceAll(dir, SHOWN_DIR).replaceAll(basename(dir), basename(SHOWN_DIR));
+    }
+    await route.fulfill({ response: answer, body });
+  });
+}
+
 async function shoot(browser, name, url, act, sizes = ['wide', 'medium', 'narrow']) {
   for (const size of sizes) {
     // The dark theme differs only in its colors, so one width less is enough.
     for (const colorScheme of size === 'medium' ? ['light'] : ['light', 'dark']) {
       const viewport = VIEWPORTS[size];
-      const page = await openPage(browser, url, { viewport, colorScheme });
+      const page = await openPage(browser, 'about:blank', { viewport, colorScheme });
+      await hideDirectories(page);
+      await page.goto(url);
       await act(page, size);
       await page.evaluate(() => document.fonts.ready);
       // Playwright writes only PNG and JPEG. Chromium also writes WebP, which is much smaller.
@@ -312,7 +354,7 @@ async function shoot(browser, name, url, act, sizes = ['wide', 'medium', 'narrow
 
 /** The usage page, the setup page and the work of a task, on a server of their own. */
 async function shootViews(browser) {
-  const server = await Server.start(DEMO_CONFIG + PRICES);
+  const server = await startServer(DEMO_CONFIG + PRICES);
   try {
     const { task } = await recordWork(server);
     await shoot(browser, 'work', `${server.url}/#/task/${task.id}`, async (page) => {
@@ -322,6 +364,15 @@ async function shootViews(browser) {
     await shoot(browser, 'setup', `${server.url}/#/setup`, (page) =>
       page.getByRole('region', { name: 'Settings', exact: true }).waitFor(),
     );
+    const local = await startModel({ models: ['gemma-9b'] });
+    await shoot(browser, 'provider', `${server.url}/#/setup`, async (page) => {
+      const form = page.getByRole('region', { name: 'Add a provider' });
+      await form.getByLabel('Address').fill(local.url);
+      await form.getByText('The server has gemma-9b.').waitFor();
+      await form.getByRole('button', { name: 'Test' }).click();
+      await form.getByText('It works.').waitFor();
+    });
+    await local.end();
     await importUsage(server, true);
     await shoot(browser, 'usage', `${server.url}/#/usage`, async (page) => {
       await page.locator('.tool-bars li').first().waitFor();
@@ -334,10 +385,10 @@ async function shootViews(browser) {
 await mkdir(outdir, { recursive: true });
 const model = await startModel(ANSWERS);
 const sonata = modelConfig('sonata', model.url, 'sonata-large');
-const server = await Server.start(DEMO_CONFIG + sonata + defaultProvider('sonata'));
+const server = await startServer(DEMO_CONFIG + sonata + defaultProvider('sonata'));
 const channel = await startChannel(204);
 const channels = channelConfig('irc', channel.url);
-const channelServer = await Server.start(DEMO_CONFIG + channels, null, DM_POLICIES);
+const channelServer = await startServer(DEMO_CONFIG + channels, null, DM_POLICIES);
 const { server: tokenServer } = await Server.startWithToken('read');
 const browser = await launchBrowser();
 try {
@@ -395,6 +446,10 @@ try {
     await openPanel(page, 'Branches');
     await page.locator('.tree-excerpt').filter({ hasText: 'jitter' }).first().waitFor();
   });
+  const rewound = await createRewound(server);
+  await shoot(browser, 'rewound', to(`#/s/${rewound.session.id}/turn/${rewound.turn}`), (page) =>
+    page.getByRole('button', { name: 'Restore' }).first().waitFor(),
+  );
   await shoot(browser, 'compare', to('#/s/review/compare/review-jitter'), async (page) =>
     page.getByText('in common').waitFor(),
   );
@@ -411,9 +466,13 @@ try {
     await page.locator('#search').fill('retry');
     await page.locator('.search-hits a').first().waitFor();
   });
-  await shoot(browser, 'new', to('#/new'), async (page) =>
-    page.getByRole('heading', { name: 'New session' }).waitFor(),
-  );
+  await shoot(browser, 'new', to('#/new'), async (page, size) => {
+    await page.getByRole('heading', { name: 'New session' }).waitFor();
+    if (size !== 'narrow') await page.locator('.session').nth(4).waitFor();
+    await page.getByRole('combobox', { name: 'Provider' }).getByText('sonata').waitFor({
+      state: 'attached',
+    });
+  });
   await shoot(browser, 'undo', to(`#/s/${sessions.review.id}`), async (page) => {
     await page.locator('.row-footer').first().waitFor();
     await openMenu(page, 'Delete…');

@@ -10,6 +10,7 @@ import { messageText } from './row-model';
 import { fork, restore } from './session-actions';
 import { plural } from './session-display';
 import { sessionsById, storeSessions } from './session-list-store';
+import { SessionName } from './session-name';
 import { sessionName } from './session-names';
 import { showError } from './toast';
 import { layoutSegments, sideBranch, type Segment } from './tree-layout';
@@ -43,7 +44,8 @@ export function BranchesPanel({ session }: { session: Session }) {
     <>
       <h2>Branches</h2>
       <p class="hint">
-        A fork starts a second conversation at a turn. The button below each turn makes one.
+        A fork starts a second conversation at a turn. The button <Icon name="fork" /> below each
+        turn makes one.
       </p>
       <ErrorMessage text={error} />
       {turns?.length === 0 && (
@@ -212,16 +214,16 @@ function HeadLink({ label, session }: { label: string; session: Session }) {
   const name = other ? sessionName(other) : label;
   return (
     <>
-      <a class="chip" href={hrefTo.session(label)} title={label}>
-        {name}
+      <a class="chip" href={hrefTo.session(label)} title={name}>
+        {other ? <SessionName session={other} /> : label}
       </a>
       <a
-        class="icon-button"
+        class="link"
         href={hrefTo.compare(session.label, label)}
         aria-label={`Compare with ${name}`}
         title={`Compare with ${name}`}
       >
-        <Icon name="compare" />
+        Compare
       </a>
     </>
   );

@@ -98,6 +98,18 @@ export function matchesWords(text: string, words: string): boolean {
     .every((word) => lower.includes(word));
 }
 
+/** The actions whose text has the words, then those that have another word that starts with them. */
+function matchingActions(words: string): Entry[] {
+  const all = actionEntries();
+  const byText = all.filter(({ text }) => matchesWords(text, words));
+  const typed = words.trim().toLowerCase();
+  const byWord = all.filter(
+    (entry) =>
+      !byText.includes(entry) && entry.words?.split(' ').some((word) => word.startsWith(typed)),
+  );
+  return [...byText, ...byWord];
+}
+
 /** Sessions by name: the listed ones at once, others from the server. */
 function useSessions(words: string): Session[] {
   const [found, setFound] = useState<Session[]>([]);
@@ -127,15 +139,20 @@ export function CommandPalette() {
   useEffect(() => {
     dialog.current?.showModal();
   }, []);
+  /** The close event arrives later; until then another Ctrl+K would count as the second one. */
+  const close = () => {
+    dialog.current?.close();
+    isPaletteOpen.value = false;
+  };
   return (
     <dialog
       class="palette"
       ref={dialog}
       aria-label="Open a session or run an action"
       onClose={() => (isPaletteOpen.value = false)}
-      onClick={(event) => event.target === dialog.current && dialog.current?.close()}
+      onClick={(event) => event.target === dialog.current && close()}
     >
-      <PaletteContent close={() => dialog.current?.close()} />
+      <PaletteContent close={close} />
     </dialog>
   );
 }
@@ -145,7 +162,7 @@ function PaletteContent({ close }: { close(): void }) {
   const [chosen, setChosen] = useState(0);
   const sessions = useSessions(words);
   const entries = [
-    ...actionEntries().filter((one) => matchesWords(`${one.text} ${one.words ?? ''}`, words)),
+    ...matchingActions(words),
     ...sessions.map((session): Entry => ({
       icon: session.origin === 'fork' ? 'fork' : 'chevron',
       text: sessionName(session),
@@ -164,6 +181,7 @@ function PaletteContent({ close }: { close(): void }) {
     const offset = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (offset) setChosen((index + offset + entries.length) % entries.length);
     else if (event.key === 'Enter') choose(entries[index]);
+    else if (event.key === 'Escape') close();
     else return;
     event.preventDefault();
   };

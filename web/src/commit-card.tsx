@@ -1,15 +1,8 @@
 // One commit (a sealed task), as shown in the task panel and in the list of commits.
 import type { Commit, Task } from './api-types';
-import { Chip, type Tone } from './chip';
-import { humanize, plural } from './session-display';
+import { Chip } from './chip';
+import { COMMIT_TYPES, humanize, plural } from './session-display';
 import { RelativeTime } from './time';
-
-const COMMIT_TYPES: Record<string, [text: string, tone: Tone]> = {
-  normal: ['done', 'good'],
-  abandoned: ['abandoned', 'bad'],
-  stale_auto_compact: ['sealed after inactivity', 'ask'],
-  interrupted_by_new_task: ['replaced by a new task', 'ask'],
-};
 
 /** `commit` is null while it is loading; the card then shows what the task says. */
 export function CommitCard({ commit, task }: { commit: Commit | null; task?: Task }) {

@@ -155,21 +155,21 @@ function BranchHeads({ sessions, names, comparison }: HeadsProps) {
         const session = sessions[n]!;
         const turns = comparison[side].length;
         return (
-          <h2 key={side} class={side} dir="auto">
-            <a href={hrefTo.session(session.id)}>{names[n]}</a>
-            <span class="hint">
-              {' '}
-              {[customLabel(session), `${plural(turns, 'turn')} of its own`]
-                .filter(Boolean)
-                .join(' · ')}
-              {session.origin === 'fork' && (
-                <>
-                  {' · '}
-                  <ForkOrigin session={session} />
-                </>
-              )}
-            </span>
-          </h2>
+          <div key={side} class={side}>
+            <h2 dir="auto">
+              <a href={hrefTo.session(session.id)}>{names[n]}</a>{' '}
+              <span class="hint">
+                {[customLabel(session), `${plural(turns, 'turn')} of its own`]
+                  .filter(Boolean)
+                  .join(' · ')}
+              </span>
+            </h2>
+            {session.origin === 'fork' && (
+              <p class="hint">
+                <ForkOrigin session={session} />
+              </p>
+            )}
+          </div>
         );
       })}
     </div>

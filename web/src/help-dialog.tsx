@@ -16,7 +16,7 @@ const SHORTCUTS: [keys: string[], description: string][] = [
   [['Enter'], 'Send; Shift+Enter for a new line'],
   [['Esc'], 'Stop the agent; leave a field; close a dialog'],
   [['e'], 'Archive or unarchive the session'],
-  [['z'], 'Undo'],
+  [['z'], 'Undo the last action, such as a rewind'],
   [['F2'], 'Rename the session that has the focus in the list'],
   [['t', 'b', 'i'], 'Task, branches and details panel'],
   [['p', 'd'], 'People, deliveries'],

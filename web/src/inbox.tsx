@@ -7,14 +7,12 @@ import type { InboxItem } from './api-types';
 import { Chip } from './chip';
 import { IconButton } from './icon';
 import { withdraw } from './session-actions';
-import { humanize, plural } from './session-display';
+import { plural } from './session-display';
 import type { SessionStore } from './session-store';
 
-/** When a message is given to the agent, by its queue mode. */
+/** When a message is given to the agent, by its queue mode, if it does not wait its turn. */
 const MODES: Record<string, string> = {
   interrupt: 'next',
-  queue: 'after the current answer',
-  followup: 'after the current answer',
   collect: 'together with the next messages',
   steer: 'while the agent works',
   'steer-backlog': 'as soon as the agent can read it',
@@ -87,7 +85,7 @@ function Item({ store, item, position, isLast }: ItemProps) {
           onInput={(event) => setEditedText(event.currentTarget.value)}
         />
       )}
-      <span class="hint">{MODES[item.mode] ?? humanize(item.mode)}</span>
+      {MODES[item.mode] && <span class="hint">{MODES[item.mode]}</span>}
       {editedText === null ? (
         <span class="actions">
           <IconButton

@@ -51,7 +51,8 @@ function Outcome({ name, result }: { name: string; result: TestResult }) {
       </p>
     );
   }
-  const seconds = (ms: number | null | undefined) => `${((ms ?? 0) / 1000).toFixed(1)} s`;
+  const seconds = (ms: number | null | undefined) =>
+    (ms ?? 0) < 100 ? 'less than 0.1 s' : `${(ms! / 1000).toFixed(1)} s`;
   return (
     <p>
       <strong>It works.</strong> {name} answered “{result.answer}” in {seconds(result.whole_ms)},

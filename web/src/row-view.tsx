@@ -257,7 +257,7 @@ function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null
           <>
             <IconButton
               icon="pin"
-              label={isPinned ? 'Unpin' : 'Pin: the agent always sees this turn'}
+              label={isPinned ? 'Unpin' : 'Pin: keep this turn in every request'}
               disabled={busy}
               onClick={() => run(() => actions.setPinned(turn.id, !isPinned))}
             />

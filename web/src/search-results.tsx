@@ -1,7 +1,7 @@
 // The search results of the sidebar: grouped by session, with the matches marked.
 import type { SearchHit } from './api-types';
 import { hrefTo } from './route';
-import { humanize } from './session-display';
+import { COMMIT_TYPES, humanize } from './session-display';
 import { fetchMoreHits, hitsBySession, searchError, searchPage } from './search-store';
 import { sessionsById } from './session-list-store';
 import { sessionName } from './session-names';
@@ -81,7 +81,8 @@ function Hit({ hit }: { hit: SearchHit }) {
       </span>
       <span class="hint">
         {kind}
-        {hit.outcome && ` · ${humanize(hit.outcome)}`} · <RelativeTime at={hit.at} />
+        {hit.outcome && ` · ${COMMIT_TYPES[hit.outcome]?.[0] ?? humanize(hit.outcome)}`} ·{' '}
+        <RelativeTime at={hit.at} />
       </span>
     </>
   );

@@ -5,7 +5,7 @@ import { openToWrite } from './composer';
 import { hrefTo, navigate, route } from './route';
 import { plural } from './session-display';
 import { sessionName } from './session-names';
-import { deletedIds, updateSession } from './session-list-store';
+import { deletedIds, sessionsById, updateSession } from './session-list-store';
 import { showError, showToast, TOAST_MS } from './toast';
 
 async function setArchived(session: Session, archived: boolean): Promise<void> {
@@ -14,7 +14,9 @@ async function setArchived(session: Session, archived: boolean): Promise<void> {
 }
 
 export async function toggleArchived(session: Session): Promise<void> {
-  const archived = session.status !== 'archived';
+  // The open session may have been fetched before the last change.
+  const { status } = sessionsById.value.get(session.id) ?? session;
+  const archived = status !== 'archived';
   await setArchived(session, archived);
   showToast({
     text: `${archived ? 'Archived' : 'Unarchived'} “${sessionName(session)}”.`,

@@ -5,6 +5,14 @@ import type { Tone } from './chip';
 /** An API name in words: `pending_complete` becomes "pending complete". */
 export const humanize = (name: string) => name.replaceAll('_', ' ').replaceAll('-', ' ');
 
+/** How a task ended, by the type of its commit. */
+export const COMMIT_TYPES: Record<string, [text: string, tone: Tone]> = {
+  normal: ['done', 'good'],
+  abandoned: ['abandoned', 'bad'],
+  stale_auto_compact: ['sealed after inactivity', 'ask'],
+  interrupted_by_new_task: ['replaced by a new task', 'ask'],
+};
+
 /** "1 turn", "2 turns". */
 export const plural = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`;
 

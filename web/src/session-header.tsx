@@ -4,6 +4,7 @@ import { useEffect } from 'preact/hooks';
 import { ErrorMessage, useAction } from './action';
 import { patch, sessionPath } from './api';
 import type { Session } from './api-types';
+import { compareWithBranch } from './branch-navigation';
 import { Chip } from './chip';
 import { CompactDialog, isCompactOpen } from './compaction';
 import { ExportButton } from './dialog-buttons';
@@ -12,9 +13,10 @@ import { Icon, IconButton, LinkToList } from './icon';
 import { Menu, type MenuItem } from './menu';
 import { isNarrow, panel, togglePanel } from './preferences';
 import { hrefTo } from './route';
-import { deleteSession, toggleArchived } from './session-actions';
+import { deleteSession, fork, toggleArchived } from './session-actions';
 import { customLabel, humanize, sessionState } from './session-display';
 import { updateSession } from './session-list-store';
+import { SessionName } from './session-name';
 import { ownName, sessionName } from './session-names';
 import type { SessionStore } from './session-store';
 import { showError } from './toast';
@@ -106,6 +108,12 @@ export function SessionHeader({ store, session }: Props) {
         items={[
           ...(isNarrow.value ? panelItems(session) : []),
           { icon: 'edit', label: 'Rename', run: () => (isTitleEdited.value = true) },
+          { icon: 'fork', label: 'Fork', run: () => run(() => fork(session.id)) },
+          {
+            icon: 'compare',
+            label: 'Compare with a branch',
+            run: () => run(() => compareWithBranch(session)),
+          },
           { icon: 'compact', label: 'Compact…', run: () => (isCompactOpen.value = true) },
           {
             icon: 'archive',
@@ -176,7 +184,7 @@ function Title({ session }: { session: Session }) {
           dir="auto"
           onClick={() => (isTitleEdited.value = true)}
         >
-          {sessionName(session)}
+          <SessionName session={session} />
         </button>
       )}
     </h1>

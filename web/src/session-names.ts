@@ -7,11 +7,13 @@ import { sessionsById } from './session-list-store';
 /** The stored name, which is what the user edits. */
 export const ownName = (session: Session) => session.title || session.label;
 
-export const sessionName = (session: Session) =>
-  numberedName(session, forkNumbers.value.get(session.id));
+export function sessionName(session: Session): string {
+  const number = forkNumber(session);
+  return number ? `${ownName(session)} (fork ${number})` : ownName(session);
+}
 
-const numberedName = (session: Session, number: number | undefined) =>
-  number ? `${ownName(session)} (fork ${number})` : ownName(session);
+/** The number of a fork without a title of its own; undefined for other sessions. */
+export const forkNumber = (session: Session) => forkNumbers.value.get(session.id);
 
 /** The numbers of the known forks that have the title of their origin, by session id. */
 const forkNumbers = computed(() => numberForks([...sessionsById.value.values()]));

@@ -11,6 +11,7 @@ import { isNarrow } from './preferences';
 import { isUnread, unreadTurns } from './read-markers';
 import { hrefTo, route } from './route';
 import { humanize, sessionState } from './session-display';
+import { SessionName } from './session-name';
 import { ownName, sessionName } from './session-names';
 import type { ListRow } from './session-groups';
 import { fetchMoreSessions, nextCursor, updateSession } from './session-list-store';
@@ -107,7 +108,7 @@ function SessionItem({ session, indent }: { session: Session; indent: number }) 
         <span class={`dot ${state?.tone ?? ''} ${unread ? 'unread' : ''}`} />
         <span class="session-name" dir="auto">
           {session.origin === 'fork' && <Icon name="fork" />}
-          {name}
+          <SessionName session={session} />
         </span>
         {unread && <UnreadBadge session={session} />}
         <StateChip session={session} />
@@ -129,12 +130,16 @@ function SessionItem({ session, indent }: { session: Session; indent: number }) 
   );
 }
 
+/** Shorter than the name of the state, because there is little room. */
+const TASK_STATES: Record<string, string> = { pending_complete: 'to confirm' };
+
 /** One chip at most: the name needs the room. */
 function StateChip({ session }: { session: Session }) {
   const state = sessionState(session);
   if (session.waiting > 0) return <Chip tone="live">{session.waiting} queued</Chip>;
   if (state) return <Chip tone={state.tone}>{state.text}</Chip>;
-  return session.task ? <Chip>{humanize(session.task.state.name)}</Chip> : null;
+  const task = session.task?.state.name;
+  return task ? <Chip>{TASK_STATES[task] ?? humanize(task)}</Chip> : null;
 }
 
 function UnreadBadge({ session }: { session: Session }) {

@@ -76,7 +76,10 @@ test('J and K go from message to message of the user', async () => {
     await press('J');
     await untilAtTop('two');
     await page.mouse.move(700, 400);
+    const scrolled = () => page.locator('.scroller').evaluate((box) => box.scrollTop);
+    const start = await scrolled();
     await page.mouse.wheel(0, 600);
+    await until('the wheel has scrolled', async () => (await scrolled()) !== start);
     await press('K');
     await untilAtTop('two');
   });
