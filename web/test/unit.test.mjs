@@ -268,6 +268,32 @@ test('each branch has its own lane and turns without a fork are one segment', ()
   assert.deepEqual(page.layoutSegments([]), []);
 });
 
+test('turns that no session has are rewound, and their branch is found from any of them', () => {
+  const turn = (id, parent, depth, heads = []) => ({ id, parent, depth, heads });
+  // a is the head of a session that was rewound from c; d and e are of a fork.
+  const tree = [
+    turn('a', null, 1, ['main']),
+    turn('b', 'a', 2),
+    turn('c', 'b', 3),
+    turn('d', 'a', 2),
+    turn('e', 'd', 3, ['fork']),
+  ];
+  const rewound = page.layoutSegments(tree, 'main').filter(({ isRewound }) => isRewound);
+  assert.deepEqual(
+    rewound.map(({ first, id, count }) => [first, id, count]),
+    [['b', 'c', 2]],
+  );
+  const branch = page.sideBranch(tree, 'main', 'b');
+  assert.deepEqual(
+    branch.turns.map(({ id }) => id),
+    ['b', 'c'],
+  );
+  assert.deepEqual([branch.shared, branch.heads], ['a', []]);
+  assert.deepEqual(page.sideBranch(tree, 'main', 'd').heads, ['fork']);
+  assert.equal(page.sideBranch(tree, 'main', 'a'), null);
+  assert.equal(page.sideBranch(tree, 'fork', 'c').shared, 'a');
+});
+
 test('a diff shows changed lines with three lines of context', () => {
   const before = Array.from({ length: 20 }, (_, n) => `line ${n}`).join('\n');
   const lines = page.diffLines(before, before.replace('line 10', 'other'));
