@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { TIMEOUT_MS } from './harness.mjs';
+import { newContext, TIMEOUT_MS } from './harness.mjs';
 
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const SIZES = [
@@ -17,7 +17,7 @@ export async function checkView(browser, name, url, open) {
   for (const viewport of SIZES) {
     for (const colorScheme of ['light', 'dark']) {
       // axe is injected as a script, which the content security policy of the page would block.
-      const context = await browser.newContext({ viewport, colorScheme, bypassCSP: true });
+      const context = await newContext(browser, { viewport, colorScheme, bypassCSP: true });
       const page = await context.newPage();
       page.setDefaultTimeout(TIMEOUT_MS);
       try {

@@ -1,6 +1,7 @@
 // Undo: rewind, archive, withdraw, seal, delete; edit and resend; retry on an error.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { checkView } from './axe-check.mjs';
 import {
   DEMO,
   launchBrowser,
@@ -159,6 +160,19 @@ test('a search hit in a rewound turn opens there, with its word marked', async (
     await page.getByRole('link', { name: 'New', exact: true }).click();
     await hits.waitFor({ state: 'detached' });
     assert.equal(await page.locator('#search').inputValue(), '');
+  });
+});
+
+test('axe finds no violations in rewound turns and in their entry', async () => {
+  const { session, turns } = await rewoundSession('checked');
+  const url = `${server.url}/#/s/${session.id}`;
+  await checkView(browser, 'rewound turns', `${url}/turn/${turns[1].id}`, (page) =>
+    page.getByRole('button', { name: 'Restore' }).waitFor(),
+  );
+  await checkView(browser, 'rewound entry', url, async (page) => {
+    await page.locator('.row-footer').waitFor();
+    await page.keyboard.press('b');
+    await page.getByRole('button', { name: 'Restore' }).waitFor();
   });
 });
 
