@@ -1,5 +1,6 @@
 // Takes the screenshots of the documentation: every view, light and dark, wide and narrow.
-// Usage: `CTX_BIN=… node shots.mjs [DIRECTORY]`; the default directory is docs/screenshots.
+// Usage: `CTX_BIN=… node shots.mjs [DIRECTORY [VIEW…]]`; the default directory is docs/screenshots,
+// the default is every view.
 import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { basename, join } from 'node:path';
@@ -23,6 +24,8 @@ import { importUsage, PRICES } from './test/usage-fixture.mjs';
 import { recordWork } from './test/work-fixture.mjs';
 
 const outdir = process.argv[2] ?? fileURLToPath(new URL('../docs/screenshots', import.meta.url));
+/** The views to take; all if empty. */
+const wantedViews = process.argv.slice(3);
 const QUALITY = 70;
 
 const REVIEW = `The retry loop has two problems:
@@ -315,19 +318,21 @@ async function startServer(...options) {
 async function hideDirectories(page) {
   await page.context().route(/\/api\/(?!.*\/?events)/, async (route) => {
     const answer = await route.fetch().catch(() => null);
-    if (!answer) return route.abort();
+    if (!answer) return route.abort().catch(() => undefined);
     if (!/json/.test(answer.headers()['content-type'] ?? '')) {
-      return route.fulfill({ response: answer });
+      return route.fulfill({ response: answer }).catch(() => undefined);
     }
-    let body = await answer.text();
+    // The page may be closed meanwhile.
+    let body = await answer.text().catch(() => '');
     for (const dir of serverDirs) {
       body = body.replaceAll(dir, SHOWN_DIR).replaceAll(basename(dir), basename(SHOWN_DIR));
     }
-    await route.fulfill({ response: answer, body });
+    await route.fulfill({ response: answer, body }).catch(() => undefined);
   });
 }
 
 async function shoot(browser, name, url, act, sizes = ['wide', 'medium', 'narrow']) {
+  if (wantedViews.length > 0 && !wantedViews.includes(name)) return;
   for (const size of sizes) {
     // The dark theme differs only in its colors, so one width less is enough.
     for (const colorScheme of size === 'medium' ? ['light'] : ['light', 'dark']) {
