@@ -1,0 +1,470 @@
+"""Hand-written sessions in the forms of all tools, and two more turns for a session that exists.
+
+Each sample has a prompt with an image, reasoning, a tool call with a result of more than 4 KiB, answers, usage
+and, if the tool has them, a branch: the second prompt was replaced by another one.
+"""
+
+import base64
+import json
+import pathlib
+import sqlite3
+import zlib
+
+AT = "2026-01-02T03:04:{:02}.000Z"
+MS = 1_767_323_040_000
+DIR = "/home/user/project"
+RESULT = "".join(f"line {n}: {n * n}\n" for n in range(400))
+
+
+def png(shade):
+    """A picture of one pixel."""
+    def chunk(kind, data):
+        body = kind + data
+        return len(data).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
+    head = (1).to_bytes(4, "big") * 2 + bytes([8, 0, 0, 0, 0])
+    data = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes([0, shade]))) + chunk(b"IEND", b"")
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + data).decode()
+
+
+def write(path, records):
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a", encoding="utf-8") as out:
+        out.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def new_turns():
+    """The prompts and answers by which a session grows."""
+    return [(f"Grow {n}", f"Grown {n}") for n in (1, 2)]
+
+
+def last_record(path, field):
+    """The last record that has a field."""
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines if field in json.loads(line)][-1]
+
+
+# Claude Code
+
+def claude_record(session, key, parent, kind, message, **more):
+    return {"parentUuid": parent, "isSidechain": False, "type": kind, "message": message, "uuid": key,
+            "timestamp": AT.format(int(key[-2:])), "cwd": DIR, "sessionId": session, "version": "2.1.312",
+            "gitBranch": "main", **more}
+
+
+def claude_answer(response, *parts):
+    usage = {"input_tokens": 10, "cache_creation_input_tokens": 2, "cache_read_input_tokens": 5, "output_tokens": 3}
+    return {"id": response, "type": "message", "role": "assistant", "model": "model-a",
+            "content": list(parts), "stop_reason": None, "usage": usage}
+
+
+def claude_code(directory):
+    name = "11111111-2222-4333-8444-555555555555"
+    source = {"type": "base64", "media_type": "image/png", "data": png(1)}
+    inside = {"type": "base64", "media_type": "image/png", "data": png(2)}
+
+    def user(key, parent, *parts, **more):
+        return claude_record(name, key, parent, "user", {"role": "user", "content": list(parts)}, **more)
+
+    def answer(key, parent, response, *parts, **more):
+        return claude_record(name, key, parent, "assistant", claude_answer(response, *parts), **more)
+
+    worker = {"isSidechain": True, "agentId": "a1"}
+    call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "a.txt"}}
+    write(directory / "projects/-home-user-project" / f"{name}.jsonl", [
+        user("u-01", None, {"type": "text", "text": "Look"}, {"type": "image", "source": source}),
+        answer("a-02", "u-01", "m1", {"type": "thinking", "thinking": "I read it", "signature": "c2ln"}),
+        answer("a-03", "a-02", "m1", call),
+        user("u-04", "a-03", {"type": "tool_result", "tool_use_id": "t1", "content": RESULT}),
+        # A result with a picture, and in the same record a remark of the user.
+        answer("a-05", "u-04", "m2", dict(call, id="t2", input={"file_path": "b.png"})),
+        user("u-06", "a-05", {"type": "tool_result", "tool_use_id": "t2", "content": [
+            {"type": "text", "text": "a picture"}, {"type": "image", "source": inside}]},
+            {"type": "text", "text": "Use this picture"}),
+        answer("a-07", "u-06", "m3", {"type": "text", "text": "Done"}),
+        user("w-08", None, {"type": "text", "text": "Search"}, **worker),
+        answer("w-09", "w-08", "m4", {"type": "text", "text": "Found"}, **worker),
+        user("u-10", "a-07", {"type": "text", "text": "Second"}),
+        answer("a-11", "u-10", "m5", {"type": "text", "text": "Two"}),
+        # The second prompt was edited: a branch.
+        user("u-12", "a-07", {"type": "text", "text": "Another second"}),
+        answer("a-13", "u-12", "m6", {"type": "text", "text": "Another two"}),
+    ])
+
+
+def grow_claude_code(path):
+    last, records = last_record(path, "uuid"), []
+    parent = last["uuid"]
+    for n, (prompt, answer) in enumerate(new_turns()):
+        keys = [f"grown-{n}-{second}" for second in (40 + 2 * n, 41 + 2 * n)]
+        message = {"role": "user", "content": prompt}
+        records.append(claude_record(last["sessionId"], keys[0], parent, "user", message))
+        message = claude_answer(f"grown-{n}", {"type": "text", "text": answer})
+        records.append(claude_record(last["sessionId"], keys[1], keys[0], "assistant", message))
+        parent = keys[1]
+    write(path, records)
+
+
+# Codex
+
+def codex_record(n, kind, payload):
+    return {"timestamp": AT.format(n % 60), "ordinal": n, "type": kind, "payload": payload}
+
+
+def codex_message(role, *parts):
+    return {"type": "message", "role": role, "content": list(parts)}
+
+
+def codex_turn(first, prompt, answer):
+    usage = {"input_tokens": 17, "cached_input_tokens": 5, "output_tokens": 3}
+    return [
+        codex_record(first, "response_item", codex_message("user", {"type": "input_text", "text": prompt})),
+        codex_record(first + 1, "response_item", codex_message("assistant", {"type": "output_text", "text": answer})),
+        codex_record(first + 2, "token_usage_record", {"usage": usage}),
+    ]
+
+
+def codex(directory):
+    name = "01a1e0ae-0000-7000-8000-000000000001"
+    url = "data:image/png;base64," + png(3)
+    write(directory / "sessions/2026/01/02" / f"rollout-2026-01-02T03-04-00-{name}.jsonl", [
+        codex_record(0, "session_meta", {"id": name, "timestamp": AT.format(0), "cwd": DIR, "originator": "codex",
+                                         "cli_version": "0.166.0", "git": {"branch": "main"}}),
+        codex_record(1, "response_item", codex_message("user", {
+            "type": "input_text", "text": "<environment_context>\n  <cwd>/</cwd>\n</environment_context>"})),
+        codex_record(2, "turn_context", {"cwd": DIR, "model": "model-a"}),
+        codex_record(3, "response_item", codex_message("user", {"type": "input_text", "text": "Look"}, {
+            "type": "input_image", "image_url": url})),
+        codex_record(4, "response_item", {"type": "reasoning", "id": "r1", "encrypted_content": "eA==", "summary": [
+            {"type": "summary_text", "text": "I read it"}]}),
+        codex_record(5, "response_item", {"type": "function_call", "name": "exec_command", "call_id": "t1",
+                                          "arguments": "{\"cmd\":\"cat a.txt\"}"}),
+        codex_record(6, "response_item", {"type": "function_call_output", "call_id": "t1", "output": RESULT}),
+        codex_record(7, "response_item", {"type": "custom_tool_call", "name": "apply_patch", "call_id": "t2",
+                                          "input": "*** Begin Patch\n*** End Patch"}),
+        codex_record(8, "response_item", {"type": "custom_tool_call_output", "call_id": "t2", "output": "Done"}),
+        codex_record(9, "response_item", codex_message("assistant", {"type": "output_text", "text": "Done"})),
+        *codex_turn(10, "Second", "Two"),
+        # The user went one turn back.
+        codex_record(13, "event_msg", {"type": "thread_rolled_back", "num_turns": 1}),
+        *codex_turn(14, "Another second", "Another two"),
+    ])
+
+
+def grow_codex(path):
+    first = last_record(path, "ordinal")["ordinal"] + 1
+    for n, (prompt, answer) in enumerate(new_turns()):
+        write(path, codex_turn(first + 3 * n, prompt, answer))
+
+
+# Gemini CLI
+
+def gemini_answer(key, text, **more):
+    tokens = {"input": 17, "output": 3, "cached": 5, "thoughts": 0, "tool": 0, "total": 20}
+    return {"id": key, "timestamp": AT.format(int(key[-2:])), "type": "gemini", "content": text, "thoughts": [],
+            "tokens": tokens, "model": "model-a", **more}
+
+
+def gemini_user(key, *parts):
+    return {"id": key, "timestamp": AT.format(int(key[-2:])), "type": "user", "content": list(parts)}
+
+
+def gemini_cli(directory):
+    name = "0884ae92-0000-4000-8000-000000000001"
+    response = {"functionResponse": {"id": "t1", "name": "read_file", "response": {"output": RESULT}}}
+    call = {"id": "t1", "name": "read_file", "args": {"path": "a.txt"}, "status": "executing"}
+    done = dict(call, status="success", result=[response], timestamp=AT.format(4))
+    thought = {"subject": "Reading", "description": "I read it", "timestamp": AT.format(3)}
+    write(directory / "tmp/project/chats/session-2026-01-02T03-04-0884ae92.jsonl", [
+        {"sessionId": name, "projectHash": "0", "startTime": AT.format(0), "lastUpdated": AT.format(0), "kind": "main"},
+        gemini_user("g-01", {"text": "Look"}, {"inlineData": {"mimeType": "image/png", "data": png(4)}}),
+        # The message is written again when its call has a result.
+        gemini_answer("g-03", "", thoughts=[thought], toolCalls=[call]),
+        gemini_answer("g-03", "", thoughts=[thought], toolCalls=[done]),
+        gemini_user("g-04", response),
+        gemini_answer("g-05", "Done"),
+        gemini_user("g-06", {"text": "Second"}),
+        gemini_answer("g-07", "Two"),
+        # The user went back: this message and those after it left the conversation.
+        {"$rewindTo": "g-06"},
+        gemini_user("g-08", {"text": "Another second"}),
+        gemini_answer("g-09", "Another two"),
+    ])
+
+
+def grow_gemini_cli(path):
+    for n, (prompt, answer) in enumerate(new_turns()):
+        keys = [f"grown-{second}" for second in (40 + 2 * n, 41 + 2 * n)]
+        write(path, [gemini_user(keys[0], {"text": prompt}), gemini_answer(keys[1], answer)])
+
+
+# Kimi Code
+
+def kimi_prompt(key, *parts):
+    message = {"role": "user", "content": list(parts), "id": key, "toolCalls": [], "origin": {"kind": "user"}}
+    return {"type": "context.append_message", "agentId": "main", "message": message, "time": MS + int(key[-2:])}
+
+
+def kimi_event(key, kind, **event):
+    event = {"type": kind, "turnId": "0", "step": 1, **event}
+    if kind != "tool.result":
+        event["uuid"] = key
+    return {"type": "context.append_loop_event", "agentId": "main", "event": event, "time": MS + int(key[-2:])}
+
+
+def kimi_turn(first, prompt, answer):
+    usage = {"inputOther": 12, "output": 3, "inputCacheRead": 5, "inputCacheCreation": 0}
+    return [
+        kimi_prompt(f"k-{first}", {"type": "text", "text": prompt}),
+        {"type": "usage.record", "agentId": "main", "model": "model-a", "usage": usage, "time": MS + first},
+        kimi_event(f"k-{first + 1}", "content.part", part={"type": "text", "text": answer}),
+    ]
+
+
+def kimi_code(directory):
+    session = directory / "sessions/wd_project_0000/session_00000000-0000-4000-8000-000000000001"
+    image = {"type": "image_url", "imageUrl": {"url": "data:image/png;base64," + png(5)}}
+    write(session / "state.json", [{"title": "Look", "cwd": DIR, "createdAt": MS}])
+    write(session / "agents/main/wire.jsonl", [
+        {"type": "metadata", "protocol_version": "1.5", "created_at": MS},
+        kimi_prompt("k-01", {"type": "text", "text": "Look"}, image),
+        kimi_event("k-02", "content.part", part={"type": "think", "think": "I read it"}),
+        kimi_event("k-03", "tool.call", toolCallId="t1", name="Read", args={"path": "a.txt"}),
+        kimi_event("k-04", "tool.result", toolCallId="t1", result={"output": RESULT}),
+        kimi_event("k-05", "content.part", part={"type": "text", "text": "Done"}),
+        *kimi_turn(10, "Second", "Two"),
+        # The user went one turn back.
+        {"type": "context.undo", "agentId": "main", "count": 1, "time": MS + 13},
+        *kimi_turn(14, "Another second", "Another two"),
+    ])
+
+
+def grow_kimi_code(path):
+    for n, (prompt, answer) in enumerate(new_turns()):
+        write(path, kimi_turn(40 + 2 * n, prompt, answer))
+
+
+# OpenCode: only the columns that describe a conversation.
+
+OPENCODE = """
+CREATE TABLE session (id text PRIMARY KEY, project_id text NOT NULL, parent_id text, slug text NOT NULL,
+  directory text NOT NULL, title text NOT NULL, version text NOT NULL, time_created integer NOT NULL,
+  time_updated integer NOT NULL, time_archived integer);
+CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL,
+  time_updated integer NOT NULL, data text NOT NULL);
+CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL,
+  time_created integer NOT NULL, time_updated integer NOT NULL, data text NOT NULL);
+"""
+
+
+def opencode_message(database, session, key, at, role, *parts):
+    data = {"role": role, "time": {"created": at}}
+    if role == "assistant":
+        tokens = {"total": 20, "input": 10, "output": 3, "reasoning": 0, "cache": {"read": 5, "write": 2}}
+        data.update(modelID="model-a", providerID="p", cost=0, tokens=tokens, finish="stop")
+    database.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", (key, session, at, at, json.dumps(data)))
+    for n, part in enumerate(parts):
+        row = (f"prt_{key}_{n}", key, session, at, at, json.dumps(part))
+        database.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def opencode(directory):
+    directory.mkdir(parents=True)
+    session = "ses_000000000001"
+    image = {"type": "file", "mime": "image/png", "filename": "a.png", "url": "data:image/png;base64," + png(6)}
+    state = {"status": "completed", "input": {"filePath": "a.txt"}, "output": RESULT, "title": "a.txt",
+             "metadata": {}, "time": {"start": MS + 3, "end": MS + 4}}
+    failed = {"status": "error", "input": {"filePath": "c.txt"}, "error": "no such file",
+              "time": {"start": MS + 3, "end": MS + 4}}
+    with sqlite3.connect(directory / "opencode.db") as database:
+        database.executescript(OPENCODE)
+        values = (session, "p", None, "look", DIR, "Look", "1.18.0", MS, MS + 9, None)
+        database.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        opencode_message(database, session, "msg_01", MS + 1, "user", {"type": "text", "text": "Look"}, image)
+        opencode_message(
+            database, session, "msg_02", MS + 2, "assistant", {"type": "step-start"},
+            {"type": "reasoning", "text": "I read it", "time": {"start": MS, "end": MS}},
+            {"type": "tool", "callID": "t1", "tool": "read", "state": state},
+            {"type": "tool", "callID": "t2", "tool": "read", "state": failed})
+        opencode_message(database, session, "msg_03", MS + 3, "assistant", {"type": "text", "text": "Done"})
+        opencode_message(database, session, "msg_04", MS + 4, "user", {"type": "text", "text": "Second"})
+        opencode_message(database, session, "msg_05", MS + 5, "assistant", {"type": "text", "text": "Two"})
+
+
+def grow_opencode(path):
+    with sqlite3.connect(path) as database:
+        sql = "SELECT session_id, MAX(time_created) FROM message GROUP BY 1 ORDER BY COUNT(*) DESC"
+        session, at = database.execute(sql).fetchone()
+        for prompt, answer in new_turns():
+            at += 10
+            opencode_message(database, session, f"msg_{at}", at, "user", {"type": "text", "text": prompt})
+            opencode_message(database, session, f"msg_{at + 1}", at + 1, "assistant", {"type": "text", "text": answer})
+        database.execute("UPDATE session SET time_updated = ? WHERE id = ?", (at + 1, session))
+
+
+# pi
+
+def pi_entry(key, parent, role, content, **more):
+    message = {"role": role, "content": content, "timestamp": MS + int(key[-2:]), **more}
+    if role == "assistant":
+        message["model"] = "model-a"
+        message["usage"] = {"input": 10, "output": 3, "cacheRead": 5, "cacheWrite": 2, "totalTokens": 20,
+                            "cost": {"total": 0}}
+    return {"type": "message", "id": key, "parentId": parent, "timestamp": AT.format(int(key[-2:])), "message": message}
+
+
+def pi(directory):
+    name = "01a1e0ae-0000-7000-8000-000000000002"
+    def text(words):
+        return [{"type": "text", "text": words}]
+    call = {"type": "toolCall", "id": "t1", "name": "read", "arguments": {"path": "a.txt"}}
+    image = {"type": "image", "data": png(7), "mimeType": "image/png"}
+    write(directory / "sessions/--home-user-project--" / f"2026-01-02T03-04-00-000Z_{name}.jsonl", [
+        {"type": "session", "version": 3, "id": name, "timestamp": AT.format(0), "cwd": DIR},
+        {"type": "model_change", "id": "p-01", "parentId": None, "timestamp": AT.format(1), "provider": "p",
+         "modelId": "model-a"},
+        pi_entry("p-02", "p-01", "user", [*text("Look"), image]),
+        pi_entry("p-03", "p-02", "assistant", [{"type": "thinking", "thinking": "I read it"}, call]),
+        pi_entry("p-04", "p-03", "toolResult", text(RESULT), toolCallId="t1", toolName="read", isError=False),
+        pi_entry("p-05", "p-04", "assistant", text("Done")),
+        pi_entry("p-06", "p-05", "user", text("Second")),
+        pi_entry("p-07", "p-06", "assistant", text("Two")),
+        # The user went back and wrote another second prompt, then went back to the beginning.
+        pi_entry("p-08", "p-05", "user", text("Another second")),
+        pi_entry("p-09", "p-08", "assistant", text("Another two")),
+        pi_entry("p-10", None, "user", text("Another first")),
+        pi_entry("p-11", "p-10", "assistant", text("Another one")),
+    ])
+
+
+def grow_pi(path):
+    parent = last_record(path, "parentId")["id"]
+    for n, (prompt, answer) in enumerate(new_turns()):
+        keys = [f"grown-{second}" for second in (40 + 2 * n, 41 + 2 * n)]
+        write(path, [pi_entry(keys[0], parent, "user", [{"type": "text", "text": prompt}]),
+                     pi_entry(keys[1], keys[0], "assistant", [{"type": "text", "text": answer}])])
+        parent = keys[1]
+
+
+# Qwen Code
+
+def qwen_record(session, key, parent, kind, *parts, **more):
+    record = {"uuid": key, "parentUuid": parent, "sessionId": session, "timestamp": AT.format(int(key[-2:])),
+              "type": kind, "cwd": DIR, "version": "0.24.4",
+              "message": {"role": "model" if kind == "assistant" else "user", "parts": list(parts)}, **more}
+    if kind == "assistant":
+        record["model"] = "model-a"
+        record["usageMetadata"] = {"promptTokenCount": 17, "cachedContentTokenCount": 5, "candidatesTokenCount": 3}
+    return record
+
+
+def qwen_code(directory):
+    name = "24d59f7a-0000-4000-8000-000000000001"
+    image = {"inlineData": {"mimeType": "image/png", "data": png(8)}}
+    call = {"functionCall": {"id": "t1", "name": "read_file", "args": {"file_path": "a.txt"}}}
+    result = {"functionResponse": {"id": "t1", "name": "read_file", "response": {"output": RESULT}}}
+    write(directory / "projects/-home-user-project/chats" / f"{name}.jsonl", [
+        qwen_record(name, "q-01", None, "user", {"text": "Look"}, image),
+        qwen_record(name, "q-02", "q-01", "assistant", {"text": "I read it", "thought": True}, call),
+        qwen_record(name, "q-03", "q-02", "tool_result", result, toolCallResult={"callId": "t1", "status": "success"}),
+        qwen_record(name, "q-04", "q-03", "assistant", {"text": "Done"}),
+        qwen_record(name, "q-05", "q-04", "user", {"text": "Second"}),
+        qwen_record(name, "q-06", "q-05", "assistant", {"text": "Two"}),
+        qwen_record(name, "q-07", "q-04", "user", {"text": "Another second"}),
+        qwen_record(name, "q-08", "q-07", "assistant", {"text": "Another two"}),
+    ])
+
+
+def grow_qwen_code(path):
+    last = last_record(path, "uuid")
+    parent = last["uuid"]
+    for n, (prompt, answer) in enumerate(new_turns()):
+        keys = [f"grown-{second}" for second in (40 + 2 * n, 41 + 2 * n)]
+        write(path, [qwen_record(last["sessionId"], keys[0], parent, "user", {"text": prompt}),
+                     qwen_record(last["sessionId"], keys[1], keys[0], "assistant", {"text": answer})])
+        parent = keys[1]
+
+
+# Goose
+
+def goose_message(database, session, at, role, *parts):
+    row = (session, role, json.dumps(parts), at, f"msg_{at}")
+    sql = "INSERT INTO messages (session_id, role, content_json, created_timestamp, message_id) VALUES (?, ?, ?, ?, ?)"
+    database.execute(sql, row)
+
+
+def goose(directory):
+    directory.mkdir(parents=True)
+    at, name = MS // 1000, "20260102_1"
+    call = {"status": "success", "value": {"name": "developer__read", "arguments": {"path": "a.txt"}}}
+    content = [{"type": "text", "text": RESULT}, {"type": "image", "data": png(10), "mimeType": "image/png"}]
+    with sqlite3.connect(directory / "sessions.db") as database:
+        database.executescript(
+            "CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT, description TEXT, working_dir TEXT, "
+            "created_at TEXT, updated_at TEXT, model_config_json TEXT, total_tokens INTEGER);"
+            "CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, session_id TEXT, "
+            "role TEXT, content_json TEXT, created_timestamp INTEGER);")
+        values = (name, "Look", "", DIR, "2026-01-02 03:04:00", "2026-01-02 03:05:00", '{"model_name": "model-a"}')
+        database.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", values)
+        goose_message(database, name, at, "user", {"type": "text", "text": "Look"},
+                      {"type": "image", "data": png(9), "mimeType": "image/png"})
+        goose_message(database, name, at + 1, "assistant",
+                      {"type": "thinking", "thinking": "I read it", "signature": "c2ln"},
+                      {"type": "toolRequest", "id": "t1", "toolCall": call})
+        goose_message(database, name, at + 2, "user", {"type": "toolResponse", "id": "t1", "toolResult": {
+            "status": "success", "value": {"content": content, "isError": False}}})
+        goose_message(database, name, at + 3, "assistant", {"type": "text", "text": "Done"})
+
+
+def grow_goose(path):
+    with sqlite3.connect(path) as database:
+        session, at = database.execute("SELECT session_id, MAX(created_timestamp) FROM messages").fetchone()
+        for n, (prompt, answer) in enumerate(new_turns()):
+            goose_message(database, session, at + 10 + 2 * n, "user", {"type": "text", "text": prompt})
+            goose_message(database, session, at + 11 + 2 * n, "assistant", {"type": "text", "text": answer})
+
+
+# The generic format
+
+def jsonl(directory):
+    url = "data:image/png;base64," + png(11)
+    call = {"id": "t1", "type": "function", "function": {"name": "read", "arguments": '{"path":"a.txt"}'}}
+    usage = {"input_tokens": 17, "output_tokens": 3, "cached_tokens": 5}
+    write(directory / "chat.jsonl", [
+        {"type": "session", "id": "chat-1", "title": "Look", "working_dir": DIR},
+        {"id": "1", "role": "user", "timestamp": AT.format(1), "content": [
+            {"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {"url": url}}]},
+        {"id": "2", "role": "assistant", "content": "", "reasoning": "I read it", "tool_calls": [call], "usage": usage},
+        {"id": "3", "role": "tool", "tool_call_id": "t1", "content": RESULT},
+        {"id": "4", "role": "assistant", "content": "Done", "usage": usage},
+        {"id": "5", "role": "user", "content": "Second"},
+        {"id": "6", "role": "assistant", "content": "Two", "usage": usage},
+        {"id": "7", "role": "user", "content": "Another second", "parent_id": "4"},
+        {"id": "8", "role": "assistant", "content": "Another two", "usage": usage},
+    ])
+
+
+def grow_jsonl(path):
+    for n, (prompt, answer) in enumerate(new_turns()):
+        write(path, [{"id": f"grown-{n}-1", "role": "user", "content": prompt},
+                     {"id": f"grown-{n}-2", "role": "assistant", "content": answer}])
+
+
+SAMPLES = {
+    "claude-code": claude_code, "codex": codex, "gemini-cli": gemini_cli, "goose": goose, "jsonl": jsonl,
+    "kimi-code": kimi_code, "opencode": opencode, "pi": pi, "qwen-code": qwen_code,
+}
+GROW = {
+    "claude-code": ("*.jsonl", grow_claude_code), "codex": ("rollout-*.jsonl", grow_codex),
+    "gemini-cli": ("session-*.jsonl", grow_gemini_cli), "goose": ("sessions.db", grow_goose),
+    "jsonl": ("*.jsonl", grow_jsonl), "kimi-code": ("wire.jsonl", grow_kimi_code),
+    "opencode": ("opencode.db", grow_opencode), "pi": ("*.jsonl", grow_pi),
+    "qwen-code": ("*.jsonl", grow_qwen_code),
+}
+
+
+def grow(tool, path):
+    """Adds two turns to the largest session below a path."""
+    pattern, append = GROW[tool]
+    files = [file for file in pathlib.Path(path).rglob(pattern) if file.is_file()]
+    append(max(files, key=lambda file: file.stat().st_size))
