@@ -33,6 +33,11 @@ def write(path, records):
         out.writelines(json.dumps(record) + "\n" for record in records)
 
 
+def insert(database, table, values):
+    marks = ", ".join("?" * len(values))
+    database.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", list(values.values()))
+
+
 def new_turns():
     """The prompts and answers by which a session grows."""
     return [(f"Grow {n}", f"Grown {n}") for n in (1, 2)]
@@ -116,11 +121,12 @@ def codex_message(role, *parts):
 
 
 def codex_turn(first, prompt, answer):
-    usage = {"input_tokens": 17, "cached_input_tokens": 5, "output_tokens": 3}
+    usage = {"input_tokens": 17, "cached_input_tokens": 5, "output_tokens": 3, "total_tokens": 20}
     return [
         codex_record(first, "response_item", codex_message("user", {"type": "input_text", "text": prompt})),
         codex_record(first + 1, "response_item", codex_message("assistant", {"type": "output_text", "text": answer})),
         codex_record(first + 2, "token_usage_record", {"usage": usage}),
+        codex_record(first + 3, "event_msg", {"type": "token_count", "info": {"last_token_usage": usage}}),
     ]
 
 
@@ -146,15 +152,15 @@ def codex(directory):
         codex_record(9, "response_item", codex_message("assistant", {"type": "output_text", "text": "Done"})),
         *codex_turn(10, "Second", "Two"),
         # The user went one turn back.
-        codex_record(13, "event_msg", {"type": "thread_rolled_back", "num_turns": 1}),
-        *codex_turn(14, "Another second", "Another two"),
+        codex_record(14, "event_msg", {"type": "thread_rolled_back", "num_turns": 1}),
+        *codex_turn(15, "Another second", "Another two"),
     ])
 
 
 def grow_codex(path):
     first = last_record(path, "ordinal")["ordinal"] + 1
     for n, (prompt, answer) in enumerate(new_turns()):
-        write(path, codex_turn(first + 3 * n, prompt, answer))
+        write(path, codex_turn(first + 4 * n, prompt, answer))
 
 
 # Gemini CLI
@@ -178,7 +184,8 @@ def gemini_cli(directory):
     write(directory / "tmp/project/chats/session-2026-01-02T03-04-0884ae92.jsonl", [
         {"sessionId": name, "projectHash": "0", "startTime": AT.format(0), "lastUpdated": AT.format(0), "kind": "main"},
         gemini_user("g-01", {"text": "Look"}, {"inlineData": {"mimeType": "image/png", "data": png(4)}}),
-        # The message is written again when its call has a result.
+        # The message is written again when it has a call, and when the call has a result.
+        gemini_answer("g-03", "", thoughts=[thought]),
         gemini_answer("g-03", "", thoughts=[thought], toolCalls=[call]),
         gemini_answer("g-03", "", thoughts=[thought], toolCalls=[done]),
         gemini_user("g-04", response),
@@ -201,8 +208,12 @@ def grow_gemini_cli(path):
 # Kimi Code
 
 def kimi_prompt(key, *parts):
-    message = {"role": "user", "content": list(parts), "id": key, "toolCalls": [], "origin": {"kind": "user"}}
-    return {"type": "context.append_message", "agentId": "main", "message": message, "time": MS + int(key[-2:])}
+    at, origin = MS + int(key[-2:]), {"kind": "user"}
+    message = {"role": "user", "content": list(parts), "id": key, "toolCalls": [], "origin": origin}
+    return [
+        {"type": "turn.prompt", "agentId": "main", "input": list(parts), "origin": origin, "promptId": key, "time": at},
+        {"type": "context.append_message", "agentId": "main", "message": message, "time": at},
+    ]
 
 
 def kimi_event(key, kind, **event):
@@ -212,12 +223,22 @@ def kimi_event(key, kind, **event):
     return {"type": "context.append_loop_event", "agentId": "main", "event": event, "time": MS + int(key[-2:])}
 
 
-def kimi_turn(first, prompt, answer):
+def kimi_step(key, *events):
     usage = {"inputOther": 12, "output": 3, "inputCacheRead": 5, "inputCacheCreation": 0}
     return [
-        kimi_prompt(f"k-{first}", {"type": "text", "text": prompt}),
-        {"type": "usage.record", "agentId": "main", "model": "model-a", "usage": usage, "time": MS + first},
-        kimi_event(f"k-{first + 1}", "content.part", part={"type": "text", "text": answer}),
+        kimi_event(key, "step.begin"),
+        {"type": "usage.record", "agentId": "main", "model": "model-a", "usage": usage, "time": MS + int(key[-2:])},
+        *events,
+        kimi_event(key, "step.end", finishReason="end_turn", usage=usage),
+    ]
+
+
+def kimi_turn(first, prompt, answer):
+    text = {"type": "text", "text": answer}
+    return [
+        *kimi_prompt(f"k-{first}", {"type": "text", "text": prompt}),
+        *kimi_step(f"s-{first + 1}", kimi_event(f"k-{first + 1}", "content.part", part=text)),
+        {"type": "turn.ended", "agentId": "main", "turnId": 0, "reason": "completed", "time": MS + first + 1},
     ]
 
 
@@ -227,11 +248,12 @@ def kimi_code(directory):
     write(session / "state.json", [{"title": "Look", "cwd": DIR, "createdAt": MS}])
     write(session / "agents/main/wire.jsonl", [
         {"type": "metadata", "protocol_version": "1.5", "created_at": MS},
-        kimi_prompt("k-01", {"type": "text", "text": "Look"}, image),
-        kimi_event("k-02", "content.part", part={"type": "think", "think": "I read it"}),
-        kimi_event("k-03", "tool.call", toolCallId="t1", name="Read", args={"path": "a.txt"}),
-        kimi_event("k-04", "tool.result", toolCallId="t1", result={"output": RESULT}),
-        kimi_event("k-05", "content.part", part={"type": "text", "text": "Done"}),
+        *kimi_prompt("k-01", {"type": "text", "text": "Look"}, image),
+        *kimi_step(
+            "s-02", kimi_event("k-02", "content.part", part={"type": "think", "think": "I read it"}),
+            kimi_event("k-03", "tool.call", toolCallId="t1", name="Read", args={"path": "a.txt"}),
+            kimi_event("k-04", "tool.result", toolCallId="t1", result={"output": RESULT})),
+        *kimi_step("s-05", kimi_event("k-05", "content.part", part={"type": "text", "text": "Done"})),
         *kimi_turn(10, "Second", "Two"),
         # The user went one turn back.
         {"type": "context.undo", "agentId": "main", "count": 1, "time": MS + 13},
@@ -244,12 +266,20 @@ def grow_kimi_code(path):
         write(path, kimi_turn(40 + 2 * n, prompt, answer))
 
 
-# OpenCode: only the columns that describe a conversation.
+# OpenCode
 
 OPENCODE = """
-CREATE TABLE session (id text PRIMARY KEY, project_id text NOT NULL, parent_id text, slug text NOT NULL,
-  directory text NOT NULL, title text NOT NULL, version text NOT NULL, time_created integer NOT NULL,
-  time_updated integer NOT NULL, time_archived integer);
+CREATE TABLE project (id text PRIMARY KEY, worktree text NOT NULL, vcs text, name text, icon_url text,
+  icon_color text, time_created integer NOT NULL, time_updated integer NOT NULL, time_initialized integer,
+  sandboxes text NOT NULL, commands text);
+CREATE TABLE session (id text PRIMARY KEY, project_id text NOT NULL, workspace_id text, parent_id text,
+  slug text NOT NULL, directory text NOT NULL, path text, title text NOT NULL, version text NOT NULL,
+  share_url text, summary_additions integer, summary_deletions integer, summary_files integer,
+  summary_diffs text, metadata text, cost real DEFAULT 0 NOT NULL, tokens_input integer DEFAULT 0 NOT NULL,
+  tokens_output integer DEFAULT 0 NOT NULL, tokens_reasoning integer DEFAULT 0 NOT NULL,
+  tokens_cache_read integer DEFAULT 0 NOT NULL, tokens_cache_write integer DEFAULT 0 NOT NULL, revert text,
+  permission text, agent text, model text, time_created integer NOT NULL, time_updated integer NOT NULL,
+  time_compacting integer, time_archived integer);
 CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL,
   time_updated integer NOT NULL, data text NOT NULL);
 CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL,
@@ -278,8 +308,11 @@ def opencode(directory):
               "time": {"start": MS + 3, "end": MS + 4}}
     with sqlite3.connect(directory / "opencode.db") as database:
         database.executescript(OPENCODE)
-        values = (session, "p", None, "look", DIR, "Look", "1.18.0", MS, MS + 9, None)
-        database.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+        values = {"id": session, "project_id": "p", "slug": "look", "directory": DIR, "title": "Look",
+                  "version": "1.18.0", "time_created": MS, "time_updated": MS + 9}
+        insert(database, "session", values)
+        insert(database, "project", {"id": "p", "worktree": DIR, "time_created": MS, "time_updated": MS,
+                                     "sandboxes": "[]"})
         opencode_message(database, session, "msg_01", MS + 1, "user", {"type": "text", "text": "Look"}, image)
         opencode_message(
             database, session, "msg_02", MS + 2, "assistant", {"type": "step-start"},
@@ -387,10 +420,23 @@ def grow_qwen_code(path):
 
 # Goose
 
+GOOSE = """
+CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at TIMESTAMP);
+CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT NOT NULL DEFAULT '', description TEXT NOT NULL DEFAULT '',
+  user_set_name BOOLEAN DEFAULT FALSE, session_type TEXT NOT NULL DEFAULT 'user', working_dir TEXT NOT NULL,
+  created_at TIMESTAMP, updated_at TIMESTAMP, extension_data TEXT DEFAULT '{}', total_tokens INTEGER,
+  input_tokens INTEGER, output_tokens INTEGER, accumulated_total_tokens INTEGER,
+  accumulated_input_tokens INTEGER, accumulated_output_tokens INTEGER, schedule_id TEXT, recipe_json TEXT,
+  user_recipe_values_json TEXT, provider_name TEXT, model_config_json TEXT, archived_at TIMESTAMP);
+CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, session_id TEXT NOT NULL,
+  role TEXT NOT NULL, content_json TEXT NOT NULL, created_timestamp INTEGER NOT NULL,
+  timestamp TIMESTAMP DEFAULT CURRENT_TIMESTAMP, tokens INTEGER, metadata_json TEXT);
+"""
+
+
 def goose_message(database, session, at, role, *parts):
-    row = (session, role, json.dumps(parts), at, f"msg_{at}")
-    sql = "INSERT INTO messages (session_id, role, content_json, created_timestamp, message_id) VALUES (?, ?, ?, ?, ?)"
-    database.execute(sql, row)
+    insert(database, "messages", {"session_id": session, "role": role, "content_json": json.dumps(parts),
+                                  "created_timestamp": at, "message_id": f"msg_{at}"})
 
 
 def goose(directory):
@@ -399,13 +445,10 @@ def goose(directory):
     call = {"status": "success", "value": {"name": "developer__read", "arguments": {"path": "a.txt"}}}
     content = [{"type": "text", "text": RESULT}, {"type": "image", "data": png(10), "mimeType": "image/png"}]
     with sqlite3.connect(directory / "sessions.db") as database:
-        database.executescript(
-            "CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT, description TEXT, working_dir TEXT, "
-            "created_at TEXT, updated_at TEXT, model_config_json TEXT, total_tokens INTEGER);"
-            "CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, session_id TEXT, "
-            "role TEXT, content_json TEXT, created_timestamp INTEGER);")
-        values = (name, "Look", "", DIR, "2026-01-02 03:04:00", "2026-01-02 03:05:00", '{"model_name": "model-a"}')
-        database.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", values)
+        database.executescript(GOOSE)
+        insert(database, "sessions", {"id": name, "name": "Look", "working_dir": DIR,
+                                      "created_at": "2026-01-02 03:04:00", "updated_at": "2026-01-02 03:05:00",
+                                      "provider_name": "p", "model_config_json": '{"model_name": "model-a"}'})
         goose_message(database, name, at, "user", {"type": "text", "text": "Look"},
                       {"type": "image", "data": png(9), "mimeType": "image/png"})
         goose_message(database, name, at + 1, "assistant",

@@ -17,11 +17,6 @@ def canonical(value):
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def image(data):
-    """An image is compared by the hash of its bytes."""
-    return hashlib.sha256(base64.b64decode(data)).hexdigest()
-
-
 def plain(content):
     """The text of a string or of a list of text parts; other content as it is written."""
     if isinstance(content, str):
@@ -36,7 +31,8 @@ class Found:
 
     def __init__(self, name):
         self.name = name
-        self.prompts, self.answers, self.thoughts, self.images = [], [], [], []
+        self.prompts, self.answers, self.thoughts = [], [], []
+        self.images, self.pictures = [], []
         self.calls, self.results, self.compactions = [], [], []
         self.usage = collections.Counter(input=0, output=0, cached=0)
         self.parents, self.kinds, self.last = {}, {}, None
@@ -48,6 +44,12 @@ class Found:
         self.kinds[key] = kind
         self.last = key
         return key
+
+    def image(self, data):
+        """Adds an image, given in base64 or as a data URL. It is compared by the hash of its bytes."""
+        data = data.split(";base64,")[-1]
+        self.pictures.append(data)
+        self.images.append(hashlib.sha256(base64.b64decode(data)).hexdigest())
 
     def spend(self, given, cached=0, output=0):
         """Adds the tokens of one request. `given` includes those that were read from a cache."""
@@ -153,8 +155,8 @@ def claude_user(found, record, content):
         inside = part.get("content")
         for inner in inside if isinstance(inside, list) else []:
             if inner["type"] == "image":
-                found.images.append(image(inner["source"]["data"]))
-    images = [image(part["source"]["data"]) for part in content if part["type"] == "image"]
+                found.image(inner["source"]["data"])
+    images = [part["source"]["data"] for part in content if part["type"] == "image"]
     if record.get("isCompactSummary"):
         found.compactions.append("\n".join(texts))
         return "compaction"
@@ -162,7 +164,8 @@ def claude_user(found, record, content):
     added = ("<local-command-", "[Request interrupted by user")
     if record.get("isMeta") or not (texts or images) or (texts and texts[0].startswith(added)):
         return "answer" if results else "record"
-    found.images += images
+    for data in images:
+        found.image(data)
     found.prompts += texts
     return "answer" if results else "prompt"
 
@@ -227,8 +230,9 @@ def codex_item(found, item):
             found.place("answer")
         elif item["role"] == "user" and not (texts and texts[0].lstrip().startswith(CODEX_CONTEXT)):
             found.prompts += texts
-            images = [part["image_url"] for part in item["content"] if part["type"] == "input_image"]
-            found.images += [image(url.split(";base64,")[1]) for url in images]
+            for part in item["content"]:
+                if part["type"] == "input_image":
+                    found.image(part["image_url"])
             found.place("prompt")
     elif kind == "reasoning":
         found.thoughts.append(canonical(item))
@@ -282,7 +286,9 @@ def gemini_message(found, message):
         if not repeated and not (texts and texts[0].startswith("<session_context>")):
             role = "prompt"
             found.prompts += texts
-            found.images += [image(part["inlineData"]["data"]) for part in parts if "inlineData" in part]
+            for part in parts:
+                if "inlineData" in part:
+                    found.image(part["inlineData"]["data"])
     found.place(role, message["id"])
 
 
@@ -315,7 +321,7 @@ def kimi_message(found, message):
             if part["type"] == "text":
                 found.prompts.append(part["text"])
             elif part["type"] == "image_url":
-                found.images.append(image(part["imageUrl"]["url"].split(";base64,")[1]))
+                found.image(part["imageUrl"]["url"])
         found.place("prompt")
 
 
@@ -363,7 +369,7 @@ def opencode_message(found, data, parts):
         elif part["type"] == "reasoning":
             found.thoughts.append(canonical(part))
         elif part["type"] == "file":
-            found.images.append(image(part["url"].split(";base64,")[1]))
+            found.image(part["url"])
         elif part["type"] == "tool":
             state = part["state"]
             found.call(part["tool"], state["input"])
@@ -400,7 +406,9 @@ def pi_message(found, message):
     # Rule: the prompt of the system is a record.
     if message["role"] == "toolResult":
         found.results.append(f"{message['toolCallId']} {plain(content)}")
-        found.images += [image(part["data"]) for part in content if part["type"] == "image"]
+        for part in content:
+            if part["type"] == "image":
+                found.image(part["data"])
         return "answer"
     if message["role"] not in ("user", "assistant"):
         return "record"
@@ -413,7 +421,7 @@ def pi_message(found, message):
         elif part["type"] == "toolCall":
             found.call(part["name"], part["arguments"])
         elif part["type"] == "image":
-            found.images.append(image(part["data"]))
+            found.image(part["data"])
     usage = message.get("usage")
     if usage:
         read = usage["cacheRead"]
@@ -450,7 +458,7 @@ def qwen_parts(found, parts, kind):
             text = response["response"].get("output", response["response"].get("error"))
             found.results.append(f"{response['id']} {text}")
         elif "inlineData" in part:
-            found.images.append(image(part["inlineData"]["data"]))
+            found.image(part["inlineData"]["data"])
         elif part.get("thought"):
             found.thoughts.append(part["text"])
         elif part.get("text"):
@@ -479,11 +487,13 @@ def goose_message(found, role, parts):
         elif kind == "toolRequest":
             found.call(part["toolCall"]["value"]["name"], part["toolCall"]["value"]["arguments"])
         elif kind == "image":
-            found.images.append(image(part["data"]))
+            found.image(part["data"])
         elif kind == "toolResponse":
             content = part["toolResult"]["value"]["content"]
             found.results.append(f"{part['id']} {plain(content)}")
-            found.images += [image(inner["data"]) for inner in content if inner["type"] == "image"]
+            for inner in content:
+                if inner["type"] == "image":
+                    found.image(inner["data"])
             place = "answer"
     found.place(place)
 
@@ -502,7 +512,7 @@ def jsonl(path):
                 found.results.append(f"{record['tool_call_id']} {plain(content)}")
             for part in parts if role in ("user", "assistant") else []:
                 if part["type"] == "image_url":
-                    found.images.append(image(part["image_url"]["url"].split(";base64,")[1]))
+                    found.image(part["image_url"]["url"])
                 elif part["text"]:
                     (found.prompts if role == "user" else found.answers).append(part["text"])
             if record.get("reasoning"):
