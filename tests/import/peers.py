@@ -98,6 +98,9 @@ def agentsview(program, home):
     data = home / "agentsview"
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "AGENTSVIEW_NO_DAEMON": "1",
                    "AGENTSVIEW_DATA_DIR": str(data)}
+    # By default agentsview leaves out the results of calls that read files.
+    data.mkdir()
+    (data / "config.toml").write_text("result_content_blocked_categories = []\n", encoding="utf-8")
     subprocess.run([program, "sync"], env=environment, check=True, capture_output=True)
     readings = {tool: Reading() for tool in AGENTSVIEW.values()}
     with sqlite3.connect(data / "sessions.db") as database:
