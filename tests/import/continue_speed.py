@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 import time
 
+import database_samples
 import samples
 from peers import HOMES
 
@@ -69,7 +70,7 @@ def copy_rows(path, tables, count, project):
                         row["working_dir" if "working_dir" in row else "directory"] = directory(project, n)
                     if table == "messages":
                         row["id"] = None
-                    samples.insert(database, table, row)
+                    database_samples.insert(database, table, row)
 
 
 def fill(home, count, project):

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 
-from source_counts import canonical
+from found_session import canonical
 
 # The data of a picture inside the text of a tool result.
 PICTURE = re.compile(r'"data":"(iVBORw0KGgo[A-Za-z0-9+/=]+)"')

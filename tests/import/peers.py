@@ -7,7 +7,7 @@ Without --fixtures the files are the hand-written samples. `--casr` and `--txcri
 
 Kept means: a prompt, an answer, a result or a thought is kept if its whole text is in the store or model of
 the reader; an image if its data is; a call if the reader has it as a call; a branch if the reader has it as
-a branch and not as a continuation. Usage is the number of input and output tokens. A dash stands for
+a branch and not as a continuation. Usage is the sum of input and output tokens. A dash stands for
 something that the files do not contain.
 """
 
@@ -25,6 +25,7 @@ import samples
 import source_counts
 from count import tool_of
 from ctx_counts import Store
+from found_session import canonical
 
 HOMES = {
     "claude-code": ".claude", "codex": ".codex", "gemini-cli": ".gemini", "goose": ".local/share/goose/sessions",
@@ -36,8 +37,7 @@ AGENTSVIEW = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli",
 CASR = {"claude-code": "claude-code", "codex": "codex", "gemini": "gemini-cli", "opencode": "opencode",
         "pi-agent": "pi"}
 TXCRIPT = {"claude_code": "claude-code", "codex": "codex", "opencode": "opencode", "pi": "pi"}
-COLUMNS = ("messages", "tool calls", "tool results", "reasoning", "branches", "images", "input tokens",
-           "output tokens")
+COLUMNS = ("messages", "tool calls", "tool results", "reasoning", "branches", "images", "usage")
 
 
 class Reading:
@@ -67,9 +67,14 @@ class Reading:
             "reasoning": sum(words_of(thought) in self.everything for thought in thoughts),
             "branches": min(self.branches, there.get("branches", 0)),
             "images": sum(data in self.everything for data in images),
-            "input tokens": self.tokens["input"], "output tokens": self.tokens["output"],
+            "usage": self.tokens["input"] + self.tokens["output"],
         }
+        there["usage"] = tokens_of(there)
         return {name: (here[name], there.get(name, 0)) for name in COLUMNS}
+
+
+def tokens_of(counts):
+    return counts.get("input tokens", 0) + counts.get("output tokens", 0)
 
 
 def words_of(thought):
@@ -177,7 +182,7 @@ def txcript(program, home):
                     reading.calls += 1
                 elif kind == "tool_result":
                     content = block["content"]
-                    reading.results.append(content if isinstance(content, str) else source_counts.canonical(content))
+                    reading.results.append(content if isinstance(content, str) else canonical(content))
     return readings
 
 
@@ -190,6 +195,8 @@ def ctx(program, home, source):
             store.import_from(tool, home / HOMES[tool])
             kept = [one.counts() for one in store.count(tool).values()]
         there = [found.counts() for found in sessions]
+        for counts in [*kept, *there]:
+            counts["usage"] = tokens_of(counts)
         tables[tool] = {name: (sum(one[name] for one in kept), sum(one[name] for one in there)) for name in COLUMNS}
     return tables
 

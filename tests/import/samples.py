@@ -4,50 +4,10 @@ Each sample has a prompt with an image, reasoning, a tool call with a result of 
 and, if the tool has them, a branch: the second prompt was replaced by another one.
 """
 
-import base64
-import json
 import pathlib
-import sqlite3
-import zlib
 
-AT = "2026-01-02T03:04:{:02}.000Z"
-MS = 1_767_323_040_000
-DIR = "/home/user/project"
-RESULT = "".join(f"line {n}: {n * n}\n" for n in range(400))
-
-
-def png(shade):
-    """A picture of one pixel."""
-    def chunk(kind, data):
-        body = kind + data
-        return len(data).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big")
-    head = (1).to_bytes(4, "big") * 2 + bytes([8, 0, 0, 0, 0])
-    data = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes([0, shade]))) + chunk(b"IEND", b"")
-    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + data).decode()
-
-
-def write(path, records):
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a", encoding="utf-8") as out:
-        out.writelines(json.dumps(record) + "\n" for record in records)
-
-
-def insert(database, table, values):
-    marks = ", ".join("?" * len(values))
-    database.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", list(values.values()))
-
-
-def new_turns():
-    """The prompts and answers by which a session grows."""
-    return [(f"Grow {n}", f"Grown {n}") for n in (1, 2)]
-
-
-def last_record(path, field):
-    """The last record that has a field."""
-    with open(path, encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines if field in json.loads(line)][-1]
-
+from database_samples import goose, grow_goose, grow_opencode, opencode
+from sample_parts import AT, DIR, MS, RESULT, last_record, new_turns, png, write
 
 # Claude Code
 
@@ -57,8 +17,9 @@ def claude_record(session, key, parent, kind, message, **more):
             "gitBranch": "main", **more}
 
 
-def claude_answer(response, *parts):
-    usage = {"input_tokens": 10, "cache_creation_input_tokens": 2, "cache_read_input_tokens": 5, "output_tokens": 3}
+def claude_answer(response, *parts, fresh=10):
+    usage = {"input_tokens": fresh, "cache_creation_input_tokens": 2, "cache_read_input_tokens": 5,
+             "output_tokens": 3}
     return {"id": response, "type": "message", "role": "assistant", "model": "model-a",
             "content": list(parts), "stop_reason": None, "usage": usage}
 
@@ -71,10 +32,16 @@ def claude_code(directory):
     def user(key, parent, *parts, **more):
         return claude_record(name, key, parent, "user", {"role": "user", "content": list(parts)}, **more)
 
-    def answer(key, parent, response, *parts, **more):
-        return claude_record(name, key, parent, "assistant", claude_answer(response, *parts), **more)
+    def answer(key, parent, response, *parts, fresh=10, **more):
+        return claude_record(name, key, parent, "assistant", claude_answer(response, *parts, fresh=fresh), **more)
 
-    worker = {"isSidechain": True, "agentId": "a1"}
+    def turns(parent, first, words):
+        """Five turns, as some readers only recognise branches with several."""
+        for n in range(first, first + 10, 2):
+            yield user(f"u-{n}", parent, {"type": "text", "text": f"{words} {n}"})
+            parent = f"a-{n + 1}"
+            yield answer(parent, f"u-{n}", f"m-{n}", {"type": "text", "text": f"{words} was {n}"})
+
     call = {"type": "tool_use", "id": "t1", "name": "Read", "input": {"file_path": "a.txt"}}
     write(directory / "projects/-home-user-project" / f"{name}.jsonl", [
         user("u-01", None, {"type": "text", "text": "Look"}, {"type": "image", "source": source}),
@@ -87,13 +54,15 @@ def claude_code(directory):
             {"type": "text", "text": "a picture"}, {"type": "image", "source": inside}]},
             {"type": "text", "text": "Use this picture"}),
         answer("a-07", "u-06", "m3", {"type": "text", "text": "Done"}),
-        user("w-08", None, {"type": "text", "text": "Search"}, **worker),
-        answer("w-09", "w-08", "m4", {"type": "text", "text": "Found"}, **worker),
-        user("u-10", "a-07", {"type": "text", "text": "Second"}),
-        answer("a-11", "u-10", "m5", {"type": "text", "text": "Two"}),
+        *turns("a-07", 10, "Second"),
         # The second prompt was edited: a branch.
-        user("u-12", "a-07", {"type": "text", "text": "Another second"}),
-        answer("a-13", "u-12", "m6", {"type": "text", "text": "Another two"}),
+        *turns("a-07", 20, "Another second"),
+    ])
+    # A subagent has a file of its own.
+    worker = {"isSidechain": True, "agentId": "a1"}
+    write(directory / "projects/-home-user-project" / name / "subagents/agent-a1.jsonl", [
+        user("w-08", None, {"type": "text", "text": "Search"}, **worker),
+        answer("w-09", "w-08", "m4", {"type": "text", "text": "Found"}, fresh=20, **worker),
     ])
 
 
@@ -101,7 +70,7 @@ def grow_claude_code(path):
     last, records = last_record(path, "uuid"), []
     parent = last["uuid"]
     for n, (prompt, answer) in enumerate(new_turns()):
-        keys = [f"grown-{n}-{second}" for second in (40 + 2 * n, 41 + 2 * n)]
+        keys = [f"grown-{second}" for second in (40 + 2 * n, 41 + 2 * n)]
         message = {"role": "user", "content": prompt}
         records.append(claude_record(last["sessionId"], keys[0], parent, "user", message))
         message = claude_answer(f"grown-{n}", {"type": "text", "text": answer})
@@ -266,75 +235,6 @@ def grow_kimi_code(path):
         write(path, kimi_turn(40 + 2 * n, prompt, answer))
 
 
-# OpenCode
-
-OPENCODE = """
-CREATE TABLE project (id text PRIMARY KEY, worktree text NOT NULL, vcs text, name text, icon_url text,
-  icon_color text, time_created integer NOT NULL, time_updated integer NOT NULL, time_initialized integer,
-  sandboxes text NOT NULL, commands text);
-CREATE TABLE session (id text PRIMARY KEY, project_id text NOT NULL, workspace_id text, parent_id text,
-  slug text NOT NULL, directory text NOT NULL, path text, title text NOT NULL, version text NOT NULL,
-  share_url text, summary_additions integer, summary_deletions integer, summary_files integer,
-  summary_diffs text, metadata text, cost real DEFAULT 0 NOT NULL, tokens_input integer DEFAULT 0 NOT NULL,
-  tokens_output integer DEFAULT 0 NOT NULL, tokens_reasoning integer DEFAULT 0 NOT NULL,
-  tokens_cache_read integer DEFAULT 0 NOT NULL, tokens_cache_write integer DEFAULT 0 NOT NULL, revert text,
-  permission text, agent text, model text, time_created integer NOT NULL, time_updated integer NOT NULL,
-  time_compacting integer, time_archived integer);
-CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL,
-  time_updated integer NOT NULL, data text NOT NULL);
-CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL,
-  time_created integer NOT NULL, time_updated integer NOT NULL, data text NOT NULL);
-"""
-
-
-def opencode_message(database, session, key, at, role, *parts):
-    data = {"role": role, "time": {"created": at}}
-    if role == "assistant":
-        tokens = {"total": 20, "input": 10, "output": 3, "reasoning": 0, "cache": {"read": 5, "write": 2}}
-        data.update(modelID="model-a", providerID="p", cost=0, tokens=tokens, finish="stop")
-    database.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", (key, session, at, at, json.dumps(data)))
-    for n, part in enumerate(parts):
-        row = (f"prt_{key}_{n}", key, session, at, at, json.dumps(part))
-        database.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
-
-
-def opencode(directory):
-    directory.mkdir(parents=True)
-    session = "ses_000000000001"
-    image = {"type": "file", "mime": "image/png", "filename": "a.png", "url": "data:image/png;base64," + png(6)}
-    state = {"status": "completed", "input": {"filePath": "a.txt"}, "output": RESULT, "title": "a.txt",
-             "metadata": {}, "time": {"start": MS + 3, "end": MS + 4}}
-    failed = {"status": "error", "input": {"filePath": "c.txt"}, "error": "no such file",
-              "time": {"start": MS + 3, "end": MS + 4}}
-    with sqlite3.connect(directory / "opencode.db") as database:
-        database.executescript(OPENCODE)
-        values = {"id": session, "project_id": "p", "slug": "look", "directory": DIR, "title": "Look",
-                  "version": "1.18.0", "time_created": MS, "time_updated": MS + 9}
-        insert(database, "session", values)
-        insert(database, "project", {"id": "p", "worktree": DIR, "time_created": MS, "time_updated": MS,
-                                     "sandboxes": "[]"})
-        opencode_message(database, session, "msg_01", MS + 1, "user", {"type": "text", "text": "Look"}, image)
-        opencode_message(
-            database, session, "msg_02", MS + 2, "assistant", {"type": "step-start"},
-            {"type": "reasoning", "text": "I read it", "time": {"start": MS, "end": MS}},
-            {"type": "tool", "callID": "t1", "tool": "read", "state": state},
-            {"type": "tool", "callID": "t2", "tool": "read", "state": failed})
-        opencode_message(database, session, "msg_03", MS + 3, "assistant", {"type": "text", "text": "Done"})
-        opencode_message(database, session, "msg_04", MS + 4, "user", {"type": "text", "text": "Second"})
-        opencode_message(database, session, "msg_05", MS + 5, "assistant", {"type": "text", "text": "Two"})
-
-
-def grow_opencode(path):
-    with sqlite3.connect(path) as database:
-        sql = "SELECT session_id, MAX(time_created) FROM message GROUP BY 1 ORDER BY COUNT(*) DESC"
-        session, at = database.execute(sql).fetchone()
-        for prompt, answer in new_turns():
-            at += 10
-            opencode_message(database, session, f"msg_{at}", at, "user", {"type": "text", "text": prompt})
-            opencode_message(database, session, f"msg_{at + 1}", at + 1, "assistant", {"type": "text", "text": answer})
-        database.execute("UPDATE session SET time_updated = ? WHERE id = ?", (at + 1, session))
-
-
 # pi
 
 def pi_entry(key, parent, role, content, **more):
@@ -416,55 +316,6 @@ def grow_qwen_code(path):
         write(path, [qwen_record(last["sessionId"], keys[0], parent, "user", {"text": prompt}),
                      qwen_record(last["sessionId"], keys[1], keys[0], "assistant", {"text": answer})])
         parent = keys[1]
-
-
-# Goose
-
-GOOSE = """
-CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at TIMESTAMP);
-CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT NOT NULL DEFAULT '', description TEXT NOT NULL DEFAULT '',
-  user_set_name BOOLEAN DEFAULT FALSE, session_type TEXT NOT NULL DEFAULT 'user', working_dir TEXT NOT NULL,
-  created_at TIMESTAMP, updated_at TIMESTAMP, extension_data TEXT DEFAULT '{}', total_tokens INTEGER,
-  input_tokens INTEGER, output_tokens INTEGER, accumulated_total_tokens INTEGER,
-  accumulated_input_tokens INTEGER, accumulated_output_tokens INTEGER, schedule_id TEXT, recipe_json TEXT,
-  user_recipe_values_json TEXT, provider_name TEXT, model_config_json TEXT, archived_at TIMESTAMP);
-CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, session_id TEXT NOT NULL,
-  role TEXT NOT NULL, content_json TEXT NOT NULL, created_timestamp INTEGER NOT NULL,
-  timestamp TIMESTAMP DEFAULT CURRENT_TIMESTAMP, tokens INTEGER, metadata_json TEXT);
-"""
-
-
-def goose_message(database, session, at, role, *parts):
-    insert(database, "messages", {"session_id": session, "role": role, "content_json": json.dumps(parts),
-                                  "created_timestamp": at, "message_id": f"msg_{at}"})
-
-
-def goose(directory):
-    directory.mkdir(parents=True)
-    at, name = MS // 1000, "20260102_1"
-    call = {"status": "success", "value": {"name": "developer__read", "arguments": {"path": "a.txt"}}}
-    content = [{"type": "text", "text": RESULT}, {"type": "image", "data": png(10), "mimeType": "image/png"}]
-    with sqlite3.connect(directory / "sessions.db") as database:
-        database.executescript(GOOSE)
-        insert(database, "sessions", {"id": name, "name": "Look", "working_dir": DIR,
-                                      "created_at": "2026-01-02 03:04:00", "updated_at": "2026-01-02 03:05:00",
-                                      "provider_name": "p", "model_config_json": '{"model_name": "model-a"}'})
-        goose_message(database, name, at, "user", {"type": "text", "text": "Look"},
-                      {"type": "image", "data": png(9), "mimeType": "image/png"})
-        goose_message(database, name, at + 1, "assistant",
-                      {"type": "thinking", "thinking": "I read it", "signature": "c2ln"},
-                      {"type": "toolRequest", "id": "t1", "toolCall": call})
-        goose_message(database, name, at + 2, "user", {"type": "toolResponse", "id": "t1", "toolResult": {
-            "status": "success", "value": {"content": content, "isError": False}}})
-        goose_message(database, name, at + 3, "assistant", {"type": "text", "text": "Done"})
-
-
-def grow_goose(path):
-    with sqlite3.connect(path) as database:
-        session, at = database.execute("SELECT session_id, MAX(created_timestamp) FROM messages").fetchone()
-        for n, (prompt, answer) in enumerate(new_turns()):
-            goose_message(database, session, at + 10 + 2 * n, "user", {"type": "text", "text": prompt})
-            goose_message(database, session, at + 11 + 2 * n, "assistant", {"type": "text", "text": answer})
 
 
 # The generic format
