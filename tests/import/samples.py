@@ -89,13 +89,20 @@ def codex_message(role, *parts):
     return {"type": "message", "role": role, "content": list(parts)}
 
 
-def codex_turn(first, prompt, answer):
-    usage = {"input_tokens": 17, "cached_input_tokens": 5, "output_tokens": 3, "total_tokens": 20}
+def codex_turn(first, prompt, answer, requests):
+    usage = {"input_tokens": 17, "cached_input_tokens": 5, "cache_write_input_tokens": 0, "output_tokens": 3,
+             "reasoning_output_tokens": 0, "total_tokens": 20}
+    total = {name: tokens * requests for name, tokens in usage.items()}
+    info = {"total_token_usage": total, "last_token_usage": usage, "model_context_window": 32768}
     return [
-        codex_record(first, "response_item", codex_message("user", {"type": "input_text", "text": prompt})),
-        codex_record(first + 1, "response_item", codex_message("assistant", {"type": "output_text", "text": answer})),
-        codex_record(first + 2, "token_usage_record", {"usage": usage}),
-        codex_record(first + 3, "event_msg", {"type": "token_count", "info": {"last_token_usage": usage}}),
+        codex_record(first, "event_msg", {"type": "task_started", "turn_id": f"turn-{first}"}),
+        codex_record(first + 1, "response_item", codex_message("user", {"type": "input_text", "text": prompt})),
+        codex_record(first + 2, "response_item", {
+            **codex_message("assistant", {"type": "output_text", "text": answer}),
+            "internal_chat_message_metadata_passthrough": {"turn_id": f"turn-{first}"}}),
+        codex_record(first + 3, "token_usage_record", {"turn_id": f"turn-{first}", "usage": usage}),
+        codex_record(first + 4, "event_msg", {"type": "token_count", "info": info}),
+        codex_record(first + 5, "event_msg", {"type": "task_complete", "turn_id": f"turn-{first}"}),
     ]
 
 
@@ -119,17 +126,17 @@ def codex(directory):
                                           "input": "*** Begin Patch\n*** End Patch"}),
         codex_record(8, "response_item", {"type": "custom_tool_call_output", "call_id": "t2", "output": "Done"}),
         codex_record(9, "response_item", codex_message("assistant", {"type": "output_text", "text": "Done"})),
-        *codex_turn(10, "Second", "Two"),
+        *codex_turn(10, "Second", "Two", 1),
         # The user went one turn back.
-        codex_record(14, "event_msg", {"type": "thread_rolled_back", "num_turns": 1}),
-        *codex_turn(15, "Another second", "Another two"),
+        codex_record(16, "event_msg", {"type": "thread_rolled_back", "num_turns": 1}),
+        *codex_turn(17, "Another second", "Another two", 2),
     ])
 
 
 def grow_codex(path):
     first = last_record(path, "ordinal")["ordinal"] + 1
     for n, (prompt, answer) in enumerate(new_turns()):
-        write(path, codex_turn(first + 4 * n, prompt, answer))
+        write(path, codex_turn(first + 6 * n, prompt, answer, 3 + n))
 
 
 # Gemini CLI
