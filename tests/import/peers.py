@@ -172,7 +172,11 @@ def txcript(program, home):
     for line in lines(program, home):
         reading = readings.get(TXCRIPT.get(line["harness"]), Reading())
         for message in line.get("messages", []):
-            add_usage(reading, message.get("usage") or {})
+            usage = dict(message.get("usage") or {})
+            if line["harness"] == "codex":
+                # The input of Codex includes what was read from a cache.
+                usage.pop("cache_read_input_tokens", None)
+            add_usage(reading, usage)
             for block in message["content"]:
                 kind = block["type"]
                 reading.everything += json.dumps(block)
