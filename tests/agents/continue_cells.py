@@ -33,21 +33,25 @@ def environment(suite, tool, provider):
 
 
 def continue_session(bench, tool, provider):
-    """Imports a session, deletes its source and continues it with the provider in an empty HOME."""
+    """Imports a session, deletes its source and continues it twice with the provider in an empty HOME."""
     source = tool_sessions.ALL[tool]
     session = imported(bench, source)
-    mark, text = bench.mark("How many pears are left?")
-    output = ctx(bench, bench.place / "user", "continue", session, text, "--with", provider)
-    assert answer_to(mark) in output, f"the output has no answer: {output[:400]}"
-    requests = [each for each in bench.model.requests if bench.model.is_conversation(each) and each.marker == mark]
-    assert requests, "no request reached the model"
-    for request in requests:
-        assert_whole_history(request, mark, source.texts)
-        if provider in DIRECT:
-            assert shape(request) == SHAPE, f"request {request.number} of model.jsonl has {shape(request)}"
-    left = bench.running_processes(LEFT_SECONDS)
-    assert not left, f"left over after `ctx continue`: {list(left.values())}"
-    return None
+    history = [*tool_sessions.HISTORY]
+    for question in ("How many pears are left?", "And how many plums?"):
+        mark, text = bench.mark(question)
+        output = ctx(bench, bench.place / "user", "continue", session, text, "--with", provider)
+        assert answer_to(mark) in output, f"the output has no answer: {output[:400]}"
+        history.append(mark)
+        requests = [each for each in bench.model.requests if bench.model.is_conversation(each) and each.marker == mark]
+        assert requests, "no request reached the model"
+        for request in requests:
+            assert_whole_history(request, history, source.texts)
+            if provider in DIRECT:
+                expected = SHAPE + ["assistant", "user"] * (len(bench.marks) - 1)
+                assert shape(request) == expected, f"request {request.number} of model.jsonl has {shape(request)}"
+        left = bench.running_processes(LEFT_SECONDS)
+        assert not left, f"left over after `ctx continue`: {list(left.values())}"
+        history.append(answer_to(mark))
 
 
 def imported(bench, source):
@@ -89,19 +93,19 @@ def once(text, words):
     assert not wrong, f"these texts must be there once: {wrong}"
 
 
-def assert_whole_history(request, mark, more):
-    """Asserts that a request has each text of the history once and in order, and that it ends with the new question."""
+def assert_whole_history(request, history, more):
+    """Asserts that a request has each text of the history once and in order, and that it ends with the newest question."""
     where = f"request {request.number} of model.jsonl"
-    once(request.text, (*tool_sessions.HISTORY, *more, mark))
+    once(request.text, (*history, *more))
     repeated = [word for word in tool_sessions.REASONING if request.text.count(word) > 1]
     assert not repeated, f"{where} repeats reasoning: {repeated}"
     conversation = json.dumps(request.conversation)
-    places = [conversation.find(word) for word in (*tool_sessions.HISTORY, mark)]
+    places = [conversation.find(word) for word in history]
     assert -1 not in places, f"{where} has a text outside of the conversation: {places}"
     assert places == sorted(places), f"{where} has the history in another order: {places}"
     # Claude Code adds a system message after the prompt.
     of_user = [item for item in request.conversation if item.get("role") == "user"]
-    assert mark in json.dumps(of_user[-1]), f"{where} does not end with the new question"
+    assert history[-1] in json.dumps(of_user[-1]), f"{where} does not end with the new question"
 
 
 def shape(request):
