@@ -30,13 +30,16 @@ class ToolSession:
     more: dict = dataclasses.field(default_factory=dict)
     # Texts of the request besides the common ones.
     texts: tuple = ()
+    # The working directory that the session names; otherwise that of the cell.
+    work: str | None = None
 
     def write(self, home, work):
         """Writes the session into the HOME of the tool and returns its path."""
         place = home / self.path
         place.parent.mkdir(parents=True)
         text = (FIXTURES / self.fixture).read_text(encoding="utf-8")
-        text = text.replace("{{WORK}}", str(work)).replace('"{{RESULT}}"', json.dumps(LONG_RESULT))
+        work = self.work or str(work)
+        text = text.replace("{{WORK}}", work).replace('"{{RESULT}}"', json.dumps(LONG_RESULT))
         if self.fixture.endswith(".sql"):
             with sqlite3.connect(place) as database:
                 database.executescript(text)
@@ -44,7 +47,7 @@ class ToolSession:
         else:
             place.write_text(text, encoding="utf-8")
         for path, document in self.more.items():
-            (home / path).write_text(json.dumps(document).replace("{{WORK}}", str(work)), encoding="utf-8")
+            (home / path).write_text(json.dumps(document).replace("{{WORK}}", work), encoding="utf-8")
         return place
 
 
@@ -70,6 +73,7 @@ ALL = {
     ),
     "goose": ToolSession("goose", "goose.sql", ".local/share/goose/sessions/sessions.db"),
     "jsonl": ToolSession("jsonl", "jsonl.jsonl", "notes.jsonl"),
-    # Not a tool: a result of 7 kB, which must reach the provider to its end.
+    # Not tools: a session of another machine, and a result of 7 kB, which must reach the provider to its end.
+    "moved": ToolSession("jsonl", "jsonl.jsonl", "notes.jsonl", work="/nowhere/project"),
     "long-result": ToolSession("jsonl", "long-result.jsonl", "long-result.jsonl", texts=("begin-of-result", "note 000", f"note {LONG_LINES - 1}")),
 }
