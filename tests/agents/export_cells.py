@@ -182,10 +182,12 @@ def export_foreign(bench, agent):
     file = bench.place / "foreign.jsonl"
     file.write_text("".join(json.dumps(record) + "\n" for record in foreign_records(bench.work, marks)), encoding="utf-8")
     session = outside.ctx("import", "--from", "jsonl", str(file))["imported"][0]["session"]
-    bench.marks.remove(marks["summarised"])
+    # ctx itself sends the turns that the other program summarised.
+    bench.marks.remove(marks["summary"])
     mark, text = bench.mark("Go on in ctx.")
     outside.ctx("continue", session, text, "--with", "openai")
     outside.assert_once(mark)
+    bench.marks[bench.marks.index(marks["summarised"])] = marks["summary"]
     exported = outside.ctx("export", session, "--to", outside.tool)
     mark, text = bench.mark("Go on in the agent.")
     outside.command = [exported["id"] if word == "ID" else word for word in RESUME[agent.name]]
