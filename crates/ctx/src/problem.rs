@@ -148,7 +148,10 @@ fn hint(code: &str) -> Option<&'static str> {
             "see docs/search.md for the filters; put the text into quotes to search for it"
         }
         "invalid_cursor" => "start again without `--cursor`",
-        "no_store" => "create a store with `ctx init`, or select one with `--data DIR` or CTX_DATA",
+        "no_store" => {
+            "nothing is recorded here yet: start a conversation with `ctx run TEXT` or `ctx chat`, \
+             create a store for a project with `ctx init`, or select one with `--data DIR`"
+        }
         "not_empty" => "add what the target lacks with `--merge`, or choose another target",
         "unsupported" => {
             "use `pg_dump` or continuous archiving, or copy the store to a directory with \

@@ -6,7 +6,7 @@ use ctx_engine::core::text_limits::one_line;
 use ctx_engine::core::time::Timestamp;
 use ctx_engine::core::usage::{Bill, By, parse_since};
 use ctx_engine::core::usage_query::{Sort, UsageQuery};
-use ctx_engine::{UsageKey, UsageReport};
+use ctx_engine::{Engine, UsageKey, UsageReport};
 use serde_json::json;
 
 use crate::json::usage_json::{ROWS_MAX, UsageDocument, UsageSum};
@@ -14,6 +14,7 @@ use crate::problem::Problem;
 
 use super::Context;
 use super::output::{BOLD, DIM};
+use super::times::system_time;
 
 /// Longest key in a table, in characters.
 const KEY_MAX_CHARS: usize = 40;
@@ -68,8 +69,12 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 }
 
 async fn report(context: &Context, args: &Args) -> Result<(), Problem> {
-    let engine = context.engine()?;
-    let query = query(args, engine.now())?;
+    let engine = context.engine_if_recorded()?;
+    let query = query(args, engine.as_ref().map_or_else(system_time, Engine::now))?;
+    let Some(engine) = engine else {
+        let nothing = UsageReport { rows: Vec::new(), total: Bill::default() };
+        return context.print_nothing_recorded(|| json!(UsageDocument::new(&query, &nothing)));
+    };
     let report = engine.usage().report(&query).await?;
     context.out.print(|| json!(UsageDocument::new(&query, &report)), || lines(&query, &report))
 }
