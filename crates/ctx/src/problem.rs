@@ -51,6 +51,11 @@ impl Problem {
         Self { exit: Exit::Interrupted, ..Self::failed(code, message) }
     }
 
+    /// The same problem with another message.
+    pub(crate) fn message(self, message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..self }
+    }
+
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }

@@ -14,7 +14,7 @@ use super::overlays;
 use super::state::{NoticeKind, Pending, State};
 use super::viewport::Viewport;
 use crate::markdown::{Line, Span, text_width, visible, wrap_words};
-use crate::waiting_prompt::question_lines;
+use crate::waiting_prompt;
 
 /// Rows of the editor, at most; a third of the screen if that is less.
 const EDITOR_ROWS_MAX: usize = 10;
@@ -224,7 +224,7 @@ fn question_lines(state: &State, width: usize) -> Vec<Line> {
         }
         Some(Pending::Prompt(prompt)) => {
             let task = state.info.as_ref().and_then(|info| info.task.as_ref());
-            text(question_lines(prompt, task).join("\n").trim_end(), warn, "");
+            text(waiting_prompt::question_lines(prompt, task).join("\n").trim_end(), warn, "");
         }
     }
     let options = state.options();

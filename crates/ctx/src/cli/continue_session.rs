@@ -256,8 +256,6 @@ fn print_list(
     count: usize,
 ) -> Result<(), Problem> {
     let times = context.out.times(system_time());
-    // Without `--all` the directory is the same in every row.
-    let directory_width = if args.all { DIRECTORY_FROM_WIDTH } else { usize::MAX };
     context.out.print(
         || json!({"sessions": found.iter().map(document).collect::<Vec<_>>(), "total": count}),
         || {
@@ -274,16 +272,18 @@ fn print_list(
                 Column::new("ID").at_most(ID_COLUMNS),
                 Column::new("TOOL"),
                 Column::text("TITLE"),
-                Column::new("DIRECTORY").at_most(40).if_width(directory_width),
+                Column::new("DIRECTORY").at_most(40).if_width(DIRECTORY_FROM_WIDTH),
                 Column::new("ACTIVE"),
             ]);
             for (n, one) in found.iter().enumerate() {
+                // Without `--all` the directory is the same in every row.
+                let dir = one.working_dir.as_deref().filter(|_| args.all);
                 table.row([
                     Cell::new((n + 1).to_string()),
                     Cell::styled(shown_id(one), ID),
                     Cell::new(one.tool),
                     Cell::new(one.title.as_deref().unwrap_or_default()),
-                    Cell::new(one.working_dir.as_deref().unwrap_or_default()),
+                    Cell::new(dir.unwrap_or_default()),
                     Cell::styled(times.relative(one.updated_at), DIM),
                 ]);
             }

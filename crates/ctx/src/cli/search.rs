@@ -131,7 +131,8 @@ impl Names {
         let is_one_line = whole + TITLE_MIN.min(text_width(&title)) <= width;
         let used = if is_one_line { whole } else { first };
         let title = cut(&title, width.saturating_sub(used).max(TITLE_MIN));
-        let heading = format!("{ID}{id}{ID:#} {BOLD}{title}{BOLD:#}  {DIM}{about}{DIM:#}");
+        let gap = if id.is_empty() { "" } else { " " };
+        let heading = format!("{ID}{id}{ID:#}{gap}{BOLD}{title}{BOLD:#}  {DIM}{about}{DIM:#}");
         match is_one_line {
             true => vec![format!("{heading}  {command}")],
             false => vec![heading, format!("{INDENT}{command}")],

@@ -132,7 +132,10 @@ pub(super) async fn resolve_commit(engine: &Engine, text: &str) -> Result<Commit
         Problem::failed("not_found", format!("commit `{}` not found", visible_line(text, 80)))
             .hint(list)
     };
-    engine.ids().commit(text).await?.ok_or_else(missing)
+    let found = engine.ids().commit(text).await?.ok_or_else(missing)?;
+    // A complete id is not looked up.
+    let object = engine.records().object(found.0).await?;
+    object.filter(|object| object.kind == Kind::Commit).map(|_| found).ok_or_else(missing)
 }
 
 async fn find(engine: &Engine, text: &str) -> Result<Record, Problem> {
@@ -142,7 +145,12 @@ async fn find(engine: &Engine, text: &str) -> Result<Record, Problem> {
     }
     let is_id = hash_beginning(text).is_some() || ulid_beginning(text).is_some();
     let found = if is_id { engine.ids().record(text).await? } else { None };
-    match found {
+    let is_stored = match found {
+        // A complete id is not looked up.
+        Some(Record::Task(id)) => engine.tasks().get(id).await?.is_some(),
+        _ => true,
+    };
+    match found.filter(|_| is_stored) {
         Some(record) => Ok(record),
         None if engine.sessions().get(text).await.is_ok() => Err(is_session(text)),
         None if is_id => Err(missing(text)),

@@ -94,7 +94,7 @@ impl GivenSessions {
         }
         let candidates: Vec<&str> = similar.iter().map(|it| it.session.label.as_str()).collect();
         let message = format!("session `{shown}` not found");
-        Problem { message, ..problem }.hint(hint).with("candidates", json!(candidates))
+        problem.message(message).hint(hint).with("candidates", json!(candidates))
     }
 }
 

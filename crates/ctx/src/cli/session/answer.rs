@@ -90,7 +90,7 @@ fn unknown_suspension(info: &Info, text: Option<&str>) -> Problem {
         Some(text) => format!("suspension `{}` not found", visible_line(text, 80)),
         None => format!("there is nothing to answer: session `{session}` has no suspension"),
     };
-    Problem { message, ..Problem::from(Refusal::NoSuspension) }.hint(hint)
+    Problem::from(Refusal::NoSuspension).message(message).hint(hint)
 }
 
 async fn submit(

@@ -94,7 +94,7 @@ fn with_id(problem: Problem, text: &str) -> Problem {
     if problem.code != Refusal::NoInboxItem.code() {
         return problem;
     }
-    Problem { message: format!("message `{text}` not found in the inbox"), ..problem }
+    problem.message(format!("message `{text}` not found in the inbox"))
 }
 
 async fn find_id(engine: &Engine, args: &Args, text: &str) -> Result<MessageId, Problem> {

@@ -43,10 +43,11 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     context.out.print(|| document(&from, &to, &copied), || text(&from, &to, &copied))?;
     match copied.verified.findings.len() {
         0 => Ok(()),
-        n => {
-            Err(Problem::failed("damaged", format!("the target is damaged: found {}", plural(n, "fault")))
-                .hint("find out with `ctx verify` whether the source is damaged as well"))
-        }
+        n => Err(Problem::failed(
+            "damaged",
+            format!("the target is damaged: found {}", plural(n, "fault")),
+        )
+        .hint("find out with `ctx verify` whether the source is damaged as well")),
     }
 }
 

@@ -23,8 +23,7 @@ fn a_list_in_an_empty_home_says_how_to_begin() {
     for verb in READING {
         let said = repo.says(verb);
         assert_eq!(
-            said,
-            "Nothing recorded yet. Start a conversation with `ctx run TEXT` or `ctx chat`.\n",
+            said, "Nothing recorded yet. Start a conversation with `ctx run TEXT` or `ctx chat`.\n",
             "{verb:?}"
         );
     }

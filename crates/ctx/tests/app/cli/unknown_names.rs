@@ -154,6 +154,9 @@ fn a_message_without_a_task_says_how_to_start_one() {
     let repo = Repo::new();
     for message in ["hello there", "abort that"] {
         let said = repo.says(["stage", "message", message]);
-        assert!(said.ends_with("No task is open. Start one with `ctx stage start TASK`.\n"), "{said}");
+        assert!(
+            said.ends_with("No task is open. Start one with `ctx stage start TASK`.\n"),
+            "{said}"
+        );
     }
 }
