@@ -41,6 +41,13 @@ impl Maintenance<'_> {
         Ok(self.engine.store().search_index().catch_up().await?)
     }
 
+    /// Number of rows whose words are not indexed yet.
+    ///
+    /// Fails if the store fails.
+    pub async fn unindexed(self) -> Result<u64, Error> {
+        Ok(self.engine.store().search_index().lag().await?)
+    }
+
     /// Re-hashes all objects and checks all references; repairs derived data if `repair` is set.
     ///
     /// Fails if the store cannot be read. Damage is listed in the report.

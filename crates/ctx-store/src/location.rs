@@ -14,6 +14,9 @@ pub enum Indexing {
     OnDemand,
     /// By a thread behind the writes: for a long-running process.
     Background,
+    /// Hashes by a thread behind the writes, words by another process: for a process that stores
+    /// very much at once.
+    Hashes,
 }
 
 /// How a store is opened.

@@ -143,7 +143,7 @@ pub fn open(server: &Server, options: Options) -> Result<Store, Error> {
         time.first().into_iter().for_each(|row| clock.read(row.number(0)));
         let project = meta(&conn, "project")?.unwrap_or_default();
         let (wake_indexer, wakes) = sync_channel(1);
-        let background = options.indexing == Indexing::Background;
+        let background = options.indexing != Indexing::OnDemand;
         let shared = Arc::new(Shared {
             address,
             listen_address: Address::of_listener(server)?.map(Arc::new),

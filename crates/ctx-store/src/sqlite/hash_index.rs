@@ -272,10 +272,15 @@ fn load_blobs_after(
     Ok(last_row)
 }
 
-/// Newest row of a table that is indexed; 0 if none is.
+/// Newest row of a table whose hash is indexed; 0 if none is.
 pub(crate) fn watermark(search_db: &Connection, table: Table) -> Result<i64, Error> {
+    mark(search_db, table as i64)
+}
+
+/// A watermark by its number in `marks`; 0 if there is none.
+pub(crate) fn mark(search_db: &Connection, number: i64) -> Result<i64, Error> {
     let mut statement = search_db.prepare_cached("SELECT upto FROM marks WHERE tbl = ?1")?;
-    Ok(statement.query_row([table as i64], |row| row.get(0)).optional()?.unwrap_or(0))
+    Ok(statement.query_row([number], |row| row.get(0)).optional()?.unwrap_or(0))
 }
 
 /// Row with this hash: from the index, else from a scan of the rows after the watermark.

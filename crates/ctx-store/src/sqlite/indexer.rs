@@ -1,7 +1,9 @@
 //! Fills `search.db`, the index of hashes and words.
 //!
 //! Per table it covers the rows up to a watermark, which is updated in the same transaction as the
-//! entries. So a crash at any point leaves an index that is behind, never one that is wrong.
+//! entries. So a crash at any point leaves an index that is behind, never one that is wrong. Hashes
+//! and words have watermarks of their own: hashes are needed by the next write and indexed quickly,
+//! words are needed by the next search.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -19,6 +21,8 @@ use super::search_db::SearchDb;
 
 /// Most rows that are indexed in one transaction.
 const BATCH_ROWS: usize = RUN_ROWS / 2;
+/// Most rows whose words are indexed in one transaction before a deadline is looked at.
+const SHORT_BATCH_ROWS: usize = 256;
 /// Documents whose text is in memory at a time.
 const CHUNK: usize = 16;
 /// Number under which `marks` has the newest deleted turn whose words were removed.
@@ -40,13 +44,34 @@ pub(super) fn newest_row(main: &Connection, table: Table) -> Result<i64, Error> 
     Ok(main.prepare_cached(&sql)?.query_row([], |row| row.get(0))?)
 }
 
+/// What is indexed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Hashes,
+    HashesAndWords,
+}
+
+/// Number under which `marks` has the newest row of a table whose words are indexed.
+pub(super) const fn words_mark(table: Table) -> i64 {
+    const FIRST: i64 = 10;
+    FIRST + table as i64
+}
+
+/// The tables whose rows have words.
+fn tables_with_words() -> impl Iterator<Item = Table> {
+    Table::ALL.into_iter().filter(|table| *table != Table::Blobs)
+}
+
 /// Number of rows that are not indexed yet.
 pub(crate) fn lag(main: &Connection, search_db: &Connection) -> Result<u64, Error> {
     let mut lag = 0;
     for table in Table::ALL {
-        lag += newest_row(main, table)?
-            .saturating_sub(hash_index::watermark(search_db, table)?)
-            .unsigned_abs();
+        let hashes = hash_index::watermark(search_db, table)?;
+        let words = match table {
+            Table::Blobs => hashes,
+            _ => hash_index::mark(search_db, words_mark(table))?,
+        };
+        lag += newest_row(main, table)?.saturating_sub(hashes.min(words)).unsigned_abs();
     }
     Ok(lag)
 }
@@ -55,7 +80,10 @@ pub(crate) fn lag(main: &Connection, search_db: &Connection) -> Result<u64, Erro
 pub(crate) fn fill(main: &Connection, search_db: &mut SearchDb) -> Result<(), Error> {
     let mut tails = HashMap::new();
     for table in Table::ALL {
-        while batch(main, search_db, table, &mut tails)? {}
+        while hash_batch(main, search_db, table, &mut tails)? {}
+    }
+    for table in tables_with_words() {
+        while words_batch(main, search_db, table, BATCH_ROWS)? {}
     }
     Ok(())
 }
@@ -86,29 +114,47 @@ impl Indexer {
     }
 
     /// Indexes all rows that are stored now, or as many as it can until a time.
-    pub(crate) fn catch_up(&mut self, until: Option<Instant>) -> Result<(), Error> {
+    pub(crate) fn catch_up(&mut self, extent: Extent, until: Option<Instant>) -> Result<(), Error> {
         let is_over = || until.is_some_and(|until| Instant::now() >= until);
+        let rows_max = if until.is_some() { SHORT_BATCH_ROWS } else { BATCH_ROWS };
         for table in Table::ALL {
-            loop {
-                let search_db = SearchDb::current(&mut self.search_db, &self.files, &self.main)?;
-                if search_db.is_in_memory()
-                    || !batch(&self.main, search_db, table, &mut self.tails)?
-                {
-                    break;
-                }
+            while self.run(|main, search_db, tails| hash_batch(main, search_db, table, tails))? {}
+        }
+        if extent == Extent::Hashes {
+            return Ok(());
+        }
+        for table in tables_with_words() {
+            while self.run(|main, search_db, _| words_batch(main, search_db, table, rows_max))? {
                 if is_over() {
                     return Ok(());
                 }
             }
         }
-        let search_db = SearchDb::current(&mut self.search_db, &self.files, &self.main)?;
-        if !search_db.is_in_memory() {
-            forget(&self.main, search_db)?;
-            while is_erasing(search_db)? && !is_over() {
-                erase_some(search_db)?;
-            }
+        self.run(|main, search_db, _| forget(main, search_db).map(|()| false))?;
+        while self.run(|_, search_db, _| is_erasing(search_db))? && !is_over() {
+            self.run(|_, search_db, _| erase_some(search_db).map(|()| false))?;
         }
         Ok(())
+    }
+
+    /// Runs a function with the connections. An index in memory is not filled here: `false`.
+    fn run(
+        &mut self,
+        run: impl FnOnce(&Connection, &mut SearchDb, &mut HashMap<Table, Tail>) -> Result<bool, Error>,
+    ) -> Result<bool, Error> {
+        let search_db = SearchDb::current(&mut self.search_db, &self.files, &self.main)?;
+        if search_db.is_in_memory() {
+            return Ok(false);
+        }
+        run(&self.main, search_db, &mut self.tails)
+    }
+
+    /// Moves the log of `search.db` into the file and empties it, if no reader prevents it.
+    pub(crate) fn empty_log(&mut self) {
+        let _ = self.run(|_, search_db, _| {
+            search_db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            Ok(false)
+        });
     }
 
     /// Replaces a damaged `search.db`; `false` if it is intact.
@@ -117,15 +163,16 @@ impl Indexer {
     }
 }
 
-/// Indexes a batch of rows of a table; `false` if there are no more.
-fn batch(
+/// Indexes the hashes of a batch of rows of a table; `false` if there are no more.
+fn hash_batch(
     main: &Connection,
     search_db: &mut SearchDb,
     table: Table,
     tails: &mut HashMap<Table, Tail>,
 ) -> Result<bool, Error> {
-    let snapshot = main.unchecked_transaction()?;
-    if newest_row(main, table)? <= hash_index::watermark(search_db, table)? {
+    // One snapshot: other processes delete rows.
+    let main = main.unchecked_transaction()?;
+    if newest_row(&main, table)? <= hash_index::watermark(search_db, table)? {
         return Ok(false);
     }
     let tx = search_db.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -138,20 +185,47 @@ fn batch(
             tail.rows.retain(|(row, _)| *row > from);
             tail.rows
         }
-        None => rows_between(main, table, from, watermark, RUN_ROWS)?,
+        None => rows_between(&main, table, from, watermark, RUN_ROWS)?,
     };
-    let new = rows_between(main, table, watermark, i64::MAX, BATCH_ROWS)?;
+    let new = rows_between(&main, table, watermark, i64::MAX, BATCH_ROWS)?;
     let is_complete = new.len() < BATCH_ROWS;
     // If the last rows were deleted, the watermark moves past them.
     let last = match new.last() {
         Some((last, _)) if !is_complete => *last,
-        _ => newest_row(main, table)?,
+        _ => newest_row(&main, table)?,
     };
     rows.extend(new);
     index_hashes(&tx, table, &rows)?;
+    put_mark(&tx, table as i64, last, hash_index::hash_of_row(&main, table, last)?)?;
+    tx.commit()?;
+    let after = rows.len().saturating_sub(RUN_ROWS);
+    let (dropped, rows) = (rows[..after].last().map_or(from, |row| row.0), rows.split_off(after));
+    tails.insert(table, Tail { watermark: last, after: dropped, rows });
+    Ok(last > watermark)
+}
+
+/// Indexes the words of a batch of rows of a table; `false` if there are no more.
+fn words_batch(
+    main: &Connection,
+    search_db: &mut SearchDb,
+    table: Table,
+    rows_max: usize,
+) -> Result<bool, Error> {
+    let snapshot = main.unchecked_transaction()?;
+    let mark = words_mark(table);
+    if newest_row(main, table)? <= hash_index::mark(search_db, mark)? {
+        return Ok(false);
+    }
+    let tx = search_db.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let from = hash_index::mark(&tx, mark)?;
+    let last = match last_of_batch(main, table, from, rows_max)? {
+        Some(last) => last,
+        // If the last rows were deleted, the watermark moves past them.
+        None => newest_row(main, table)?,
+    };
     let db = SqliteDb::new(main, HashIndex::Reader(None));
-    let units = search_documents::units_of_rows(&db, table, watermark, last)?;
-    put_mark(&tx, table as i64, last, hash_index::hash_of_row(main, table, last)?)?;
+    let units = search_documents::units_of_rows(&db, table, from, last)?;
+    put_mark(&tx, mark, last, hash_index::hash_of_row(main, table, last)?)?;
     drop(snapshot);
     for units in units.chunks(CHUNK) {
         for (unit, words) in entries(main, units)? {
@@ -159,10 +233,20 @@ fn batch(
         }
     }
     tx.commit()?;
-    let after = rows.len().saturating_sub(RUN_ROWS);
-    let (dropped, rows) = (rows[..after].last().map_or(from, |row| row.0), rows.split_off(after));
-    tails.insert(table, Tail { watermark: last, after: dropped, rows });
-    Ok(last > watermark)
+    Ok(last > from)
+}
+
+/// Row that completes a batch; none if there are fewer rows.
+fn last_of_batch(
+    main: &Connection,
+    table: Table,
+    from: i64,
+    rows_max: usize,
+) -> Result<Option<i64>, Error> {
+    let sql =
+        format!("SELECT id FROM {} WHERE id > ?1 ORDER BY id LIMIT 1 OFFSET ?2", table.name());
+    let offset = rows_max as i64 - 1;
+    Ok(main.prepare_cached(&sql)?.query_row([from, offset], |row| row.get(0)).optional()?)
 }
 
 /// The words of some units. Rows must match their bodies while other processes delete both, so they

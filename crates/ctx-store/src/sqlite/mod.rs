@@ -48,7 +48,7 @@ use crate::write::PreparedWrite;
 use crate::{Error, SearchIndex, SearchQuery, Store, Write};
 
 use db::{HashIndex, SqliteDb, SqliteTx};
-use indexer::Indexer;
+use indexer::{Extent, Indexer};
 use node_locks::NodeLocks;
 use open::Files;
 use postings::SqlitePostings;
@@ -68,6 +68,8 @@ const LAG_MAX_ROWS: u64 = 2000;
 const SMALL_BYTES: u64 = 2 << 20;
 /// How long a search waits for an index that is behind.
 const SEARCH_CATCH_UP: Duration = Duration::from_secs(2);
+/// How long a process that ends indexes words.
+const CLOSING_CATCH_UP: Duration = Duration::from_millis(50);
 /// How long the indexer waits for more rows.
 const INDEX_DELAY: Duration = Duration::from_millis(200);
 
@@ -155,13 +157,17 @@ impl Sqlite {
         let mut indexing_lock = None;
         let shared = match options.indexing {
             Indexing::OnDemand => Arc::new(shared),
-            Indexing::Background => {
+            Indexing::Background | Indexing::Hashes => {
                 let (wake_indexer, index_wakes) = sync_channel(1);
                 let (wake_checkpointer, checkpoint_wakes) = sync_channel(1);
                 shared.wake_indexer = Some(wake_indexer);
                 shared.wake_checkpointer = Some(wake_checkpointer);
                 let shared = Arc::new(shared);
-                start_indexer(Arc::downgrade(&shared), indexer.clone(), index_wakes)?;
+                let extent = match options.indexing {
+                    Indexing::Hashes => Extent::Hashes,
+                    _ => Extent::HashesAndWords,
+                };
+                start_indexer(Arc::downgrade(&shared), indexer.clone(), extent, index_wakes)?;
                 writer::start_checkpointer(
                     shared.files.clone(),
                     shared.log.clone(),
@@ -208,7 +214,9 @@ impl Sqlite {
 
     async fn catch_up_until(&self, until: Option<Instant>) -> Result<(), Error> {
         let (pool, indexer) = (self.pool.clone(), self.indexer.clone());
-        let done = tokio::task::spawn_blocking(move || catch_up(&pool.shared, &indexer, until));
+        let done = tokio::task::spawn_blocking(move || {
+            catch_up(&pool.shared, &indexer, Extent::HashesAndWords, until)
+        });
         done.await.map_err(|e| Error::Internal(e.to_string()))?
     }
 
@@ -224,15 +232,25 @@ impl Sqlite {
         self.queue.close_writer();
         let lag = self.pool.take().and_then(|mut reader| reader.lag(files));
         if lag.is_ok_and(|lag| lag > LAG_MAX_ROWS) {
-            let _ = catch_up(&self.pool.shared, &self.indexer, None);
+            let until = Instant::now() + CLOSING_CATCH_UP;
+            let _ = catch_up(&self.pool.shared, &self.indexer, Extent::HashesAndWords, Some(until));
         }
     }
 }
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
-        if self.indexing == Indexing::OnDemand && self.queue.has_written() {
-            self.catch_up_before_closing();
+        if !self.queue.has_written() {
+            return;
+        }
+        match self.indexing {
+            Indexing::OnDemand => self.catch_up_before_closing(),
+            Indexing::Hashes => {
+                self.queue.close_writer();
+                // A failure is harmless: the log holds everything.
+                let _ = truncate_log(&self.pool.shared.files.database());
+            }
+            Indexing::Background => {}
         }
     }
 }
@@ -366,6 +384,7 @@ impl Reader {
 fn start_indexer(
     shared: std::sync::Weak<Shared>,
     indexer: Arc<Mutex<Option<Indexer>>>,
+    extent: Extent,
     wakes: Receiver<()>,
 ) -> Result<(), Error> {
     let run = move || {
@@ -376,7 +395,7 @@ fn start_indexer(
             wakes.try_iter().count();
             let Some(shared) = shared.upgrade() else { return };
             // A failure is retried after the next write; a search catches up first.
-            let _ = catch_up(&shared, &indexer, None);
+            let _ = catch_up(&shared, &indexer, extent, None);
         }
     };
     std::thread::Builder::new().name("ctx-indexer".to_owned()).spawn(run)?;
@@ -387,6 +406,7 @@ fn start_indexer(
 fn catch_up(
     shared: &Shared,
     indexer: &Mutex<Option<Indexer>>,
+    extent: Extent,
     until: Option<Instant>,
 ) -> Result<(), Error> {
     let mut slot =
@@ -395,11 +415,11 @@ fn catch_up(
         Some(working) => working,
         None => Indexer::open(&shared.files)?,
     };
-    let mut caught_up = working.catch_up(until);
+    let mut caught_up = working.catch_up(extent, until);
     if let Err(Error::Damaged(_)) = caught_up
         && working.replace_if_damaged()?
     {
-        caught_up = working.catch_up(until);
+        caught_up = working.catch_up(extent, until);
     }
     *slot = Some(working);
     caught_up
@@ -528,7 +548,14 @@ impl SearchIndex for Sqlite {
     }
 
     async fn catch_up(&self) -> Result<(), Error> {
-        self.catch_up_until(None).await
+        self.catch_up_until(None).await?;
+        let indexer = self.indexer.clone();
+        let emptied = tokio::task::spawn_blocking(move || {
+            if let Ok(mut indexer) = indexer.lock() {
+                indexer.as_mut().map(Indexer::empty_log);
+            }
+        });
+        emptied.await.map_err(|e| Error::Internal(e.to_string()))
     }
 
     async fn lag(&self) -> Result<u64, Error> {

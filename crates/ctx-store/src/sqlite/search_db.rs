@@ -14,14 +14,15 @@ use crate::Error;
 use crate::driver::Table;
 
 use super::hash_index;
-use super::indexer::newest_row;
+use super::indexer::{newest_row, words_mark};
 use super::open::{BUSY_TIMEOUT, Files, meta};
 
 /// Must change with the format of `search.db`, the words of a text or the documents; a file of
 /// another version is cleared.
-const INDEX_VERSION: &str = "4";
+const INDEX_VERSION: &str = "5";
 
-/// `marks` are the rows up to which each table is indexed, `runs` the hashes of rows. `documents`
+/// `marks` are the rows up to which the hashes and the words of each table are indexed, `runs` the
+/// hashes of rows. `documents`
 /// has the unit of each document of `words`, in the order in which they were indexed. The words of
 /// a document are separated by spaces, so the tokenizer of ASCII text finds them as they are. Their
 /// positions are not stored: the text of a candidate is compared.
@@ -202,8 +203,10 @@ fn matches_store(search_db: &Connection, main: &Connection) -> Result<bool, Erro
         return Ok(false);
     }
     for table in Table::ALL {
-        if !watermark_matches(search_db, main, table)? {
-            return Ok(false);
+        for mark in [table as i64, words_mark(table)] {
+            if !watermark_matches(search_db, main, table, mark)? {
+                return Ok(false);
+            }
         }
     }
     Ok(true)
@@ -215,9 +218,10 @@ fn watermark_matches(
     search_db: &Connection,
     main: &Connection,
     table: Table,
+    mark: i64,
 ) -> Result<bool, Error> {
     let watermark: Option<(i64, Option<[u8; 32]>)> = search_db
-        .query_row("SELECT upto, hash FROM marks WHERE tbl = ?1", [table as i64], |row| {
+        .query_row("SELECT upto, hash FROM marks WHERE tbl = ?1", [mark], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;

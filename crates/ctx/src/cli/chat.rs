@@ -52,6 +52,7 @@ pub(super) fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         )
         .hint("send one message with `ctx run TEXT` or `ctx session send SESSION TEXT`"));
     }
+    return_memory_at_once();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -75,6 +76,21 @@ pub(super) fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         let _ = context.out.print_text(&line);
     }
     Ok(())
+}
+
+/// Executes this program again with a setting of its allocator, which is read when a program starts:
+/// memory that is not used is returned to the system at once. A conversation stays open for hours.
+fn return_memory_at_once() {
+    use std::os::unix::process::CommandExt;
+    const SETTING: &str = "MIMALLOC_PURGE_DELAY";
+    if std::env::var_os(SETTING).is_some() {
+        return;
+    }
+    if let Ok(program) = std::env::current_exe() {
+        let mut again = std::process::Command::new(program);
+        // Returns only if it failed. The conversation then needs more memory.
+        let _ = again.args(std::env::args_os().skip(1)).env(SETTING, "0").exec();
+    }
 }
 
 async fn start(

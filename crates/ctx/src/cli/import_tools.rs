@@ -5,17 +5,22 @@ use std::path::Path;
 
 use ctx_engine::Indexing;
 use ctx_engine::core::redaction::Redactor;
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use crate::export::{Secrets, report as redaction_report};
 use crate::import::{
-    Change, Environment, Ledger, ReadProblem, Source, StoredSource, TOOLS, at_home, below,
+    Change, Entry, Environment, Ledger, ReadProblem, Source, StoredSource, TOOLS, at_home, below,
     store_source, tool,
 };
 use crate::problem::Problem;
 
 use super::output::{DIM, YELLOW, plural, visible_text};
+use super::store::index;
 use super::{Context, init};
+
+/// Files that are imported at the same time.
+const AT_ONCE: usize = 8;
 
 /// What happened to one file.
 pub(super) struct Outcome {
@@ -24,7 +29,8 @@ pub(super) struct Outcome {
 }
 
 enum Effect {
-    Stored(Box<StoredSource>),
+    /// With the entry for the ledger, unless the file could not be read again.
+    Stored(Box<StoredSource>, Option<Entry>),
     Unchanged(Option<String>),
     Failed(Problem),
 }
@@ -116,15 +122,18 @@ fn confirmed(count: usize) -> Result<bool, Problem> {
 
 async fn import(context: &Context, sources: Vec<Source>, secrets: Secrets) -> Result<(), Problem> {
     init::ensure_store(context).await?;
-    // Looking a hash up takes longer the more rows are not indexed.
-    let engine = context.engine_without_providers(Indexing::Background)?;
+    let engine = context.engine_without_providers(Indexing::Hashes)?;
     let mut ledger = Ledger::open(&context.data);
     let outcomes = import_each(context, &engine, &mut ledger, sources, secrets).await;
-    engine.maintenance().update_indexes().await?;
-    report(context, &outcomes, secrets)
+    let unindexed = index::after_import(context, &engine).await?;
+    report(context, &outcomes, secrets)?;
+    if unindexed > 0 && !context.out.is_json() {
+        eprintln!("search: {unindexed} rows are being indexed in the background");
+    }
+    Ok(())
 }
 
-/// Imports sessions one after the other.
+/// Imports sessions, [`AT_ONCE`] at a time: while one waits for the disk, others are read.
 pub(super) async fn import_each(
     context: &Context,
     engine: &ctx_engine::Engine,
@@ -134,13 +143,34 @@ pub(super) async fn import_each(
 ) -> Vec<Outcome> {
     let total: u64 = sources.iter().map(|source| source.bytes).sum();
     let (mut done, mut outcomes) = (0, Vec::with_capacity(sources.len()));
-    for source in sources {
-        context.out.progress("importing", done, total);
-        let effect = import_one(engine, ledger, &source, secrets).await;
+    let known = &*ledger;
+    let mut effects = stream::iter(sources)
+        .map(|source| async move {
+            let change = known.change(&source).unwrap_or(Change::Grown);
+            (import_one(engine, &change, &source, secrets).await, source, change)
+        })
+        .buffered(AT_ONCE);
+    let mut entries = Vec::new();
+    context.out.progress("importing", done, total);
+    while let Some((effect, source, change)) = effects.next().await {
         done += source.bytes;
+        context.out.progress("importing", done, total);
+        let effect = match effect {
+            // Two files of one session were imported at the same time.
+            Effect::Failed(problem) if problem.code != "source_unreadable" => {
+                import_one(engine, &change, &source, secrets).await
+            }
+            effect => effect,
+        };
+        if let Effect::Stored(_, Some(entry)) = &effect {
+            entries.push((outcomes.len(), entry.clone()));
+        }
         outcomes.push(Outcome { source, effect });
     }
-    context.out.progress("importing", total, total);
+    drop(effects);
+    for (at, entry) in entries {
+        ledger.note(&outcomes[at].source, entry);
+    }
     if let Err(error) = ledger.save() {
         tracing::warn!(%error, "the list of imported files was not written");
     }
@@ -163,7 +193,7 @@ impl Outcome {
         match &self.effect {
             Effect::Unchanged(_) => false,
             Effect::Failed(_) => true,
-            Effect::Stored(stored) => {
+            Effect::Stored(stored, _) => {
                 stored.problem_count > 0 || !matches!(effect_name(stored), "unchanged" | "empty")
             }
         }
@@ -197,12 +227,11 @@ pub(super) fn print(
 
 async fn import_one(
     engine: &ctx_engine::Engine,
-    ledger: &mut Ledger,
+    change: &Change,
     source: &Source,
     secrets: Secrets,
 ) -> Effect {
-    let change = ledger.change(source).unwrap_or(Change::Grown);
-    if let Change::Unchanged(entry) = &change {
+    if let Change::Unchanged(entry) = change {
         let is_here = match &entry.session {
             Some(session) => engine.sessions().get(session).await.is_ok(),
             None => true,
@@ -213,7 +242,7 @@ async fn import_one(
     }
     match store_source(engine, source, secrets).await {
         Ok(mut stored) => {
-            let why = match change {
+            let why = match *change {
                 Change::Edited => Some("the file was changed in a part that was imported before"),
                 Change::Shortened => Some("the file is shorter than when it was imported before"),
                 _ => None,
@@ -223,12 +252,21 @@ async fn import_one(
                 stored.problems.insert(0, ReadProblem { line: 0, why: why.to_owned() });
             }
             let session = stored.session.map(|session| session.to_string());
-            if let Err(error) = ledger.note(source, session) {
-                tracing::warn!(%error, "a file could not be read again");
-            }
-            Effect::Stored(Box::new(stored))
+            Effect::Stored(Box::new(stored), entry(source.clone(), session).await)
         }
         Err(problem) => Effect::Failed(problem),
+    }
+}
+
+/// The entry of a source for the ledger. The file is read once more, on a thread that may block.
+async fn entry(source: Source, session: Option<String>) -> Option<Entry> {
+    let read = tokio::task::spawn_blocking(move || Entry::of(&source, session)).await;
+    match read.map_err(std::io::Error::other).flatten() {
+        Ok(entry) => Some(entry),
+        Err(error) => {
+            tracing::warn!(%error, "a file could not be read again");
+            None
+        }
     }
 }
 
@@ -249,7 +287,7 @@ fn report(context: &Context, outcomes: &[Outcome], secrets: Secrets) -> Result<(
 fn replaced_secrets(outcomes: &[Outcome]) -> Redactor {
     let mut sum = Redactor::default();
     for outcome in outcomes {
-        if let Effect::Stored(stored) = &outcome.effect {
+        if let Effect::Stored(stored, _) = &outcome.effect {
             sum.add(&stored.redactor);
         }
     }
@@ -266,7 +304,7 @@ fn document(outcome: &Outcome) -> Value {
             json!({"effect": "unchanged", "session": session, "turns": 0})
         }
         Effect::Failed(problem) => json!({"effect": "failed", "error": problem.json()}),
-        Effect::Stored(stored) => json!({
+        Effect::Stored(stored, _) => json!({
             "effect": effect_name(stored),
             "session": stored.session.map(|session| session.to_string()),
             "title": stored.facts.title,
@@ -305,7 +343,7 @@ fn lines(outcomes: &[Outcome]) -> String {
         match effect {
             Effect::Unchanged(_) => unchanged += 1,
             Effect::Failed(problem) => lines.push(format!("{path}: {}", problem.message)),
-            Effect::Stored(stored) => {
+            Effect::Stored(stored, _) => {
                 turns += stored.report.turns;
                 match effect_name(stored) {
                     "created" => created += 1,

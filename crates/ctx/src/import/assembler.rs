@@ -57,6 +57,12 @@ pub(super) struct Assembler {
     /// Number of turns, the open one included.
     count: usize,
     finished: Vec<ImportedTurn>,
+    /// For each turn the one that it follows, and whether it is a compaction.
+    tree: Vec<(Option<usize>, bool)>,
+    /// The turn that the next one follows, if turns were taken back. The inner `None` is the
+    /// beginning.
+    #[allow(clippy::option_option, reason = "the first turn follows no turn")]
+    rewound: Option<Option<usize>>,
     places: HashMap<u64, usize>,
     held: Vec<(Timestamp, Part, Verbatim)>,
     blobs: Vec<Named>,
@@ -87,6 +93,8 @@ impl Assembler {
             open: None,
             count: 0,
             finished: Vec::new(),
+            tree: Vec::new(),
+            rewound: None,
             places: HashMap::new(),
             held: Vec::new(),
             blobs: Vec::new(),
@@ -165,6 +173,9 @@ impl Assembler {
         self.start(parent);
         let part = Part::Summary { text: summary.to_owned() };
         self.message(mark, Role::System, None, vec![part]);
+        if let Some((_, is_compaction)) = self.tree.last_mut() {
+            *is_compaction = true;
+        }
         if let Some(open) = &mut self.open {
             open.compaction = Some(Compaction {
                 summary: summary.to_owned(),
@@ -201,6 +212,26 @@ impl Assembler {
         if self.open.as_ref().is_some_and(|open| !open.answered && open.compaction.is_none()) {
             self.release_held();
         }
+    }
+
+    /// Takes the last turns of the conversation back: the next turn follows the one before them.
+    pub(super) fn rewind(&mut self, turns: u64) {
+        let mut at = self.previous();
+        let mut left = turns;
+        while let Some(turn) = at
+            && left > 0
+        {
+            let (parent, is_compaction) = self.tree[turn];
+            left -= u64::from(!is_compaction);
+            at = parent;
+        }
+        self.rewound = Some(at);
+    }
+
+    /// Takes a prompt and everything after it back: the next turn follows the one before it.
+    pub(super) fn rewind_before(&mut self, prompt: &str) {
+        let turn = self.places.get(&hash(prompt)).and_then(|turn| self.tree.get(*turn));
+        self.rewound = Some(turn.and_then(|(parent, _)| *parent));
     }
 
     /// Adds the usage of one request to the open turn.
@@ -273,7 +304,7 @@ impl Assembler {
         if let Some(at) = mark.at {
             self.last_at = at;
         }
-        let previous = self.count.checked_sub(1);
+        let previous = self.previous();
         let parent = match mark.parent {
             Parent::Previous => previous,
             Parent::Root => None,
@@ -297,8 +328,15 @@ impl Assembler {
         Some(parent)
     }
 
+    /// The turn that a record follows which names no other.
+    fn previous(&self) -> Option<usize> {
+        self.rewound.unwrap_or_else(|| self.count.checked_sub(1))
+    }
+
     fn start(&mut self, parent: Option<usize>) {
         self.close();
+        self.rewound = None;
+        self.tree.push((parent, false));
         self.open = Some(OpenTurn {
             number: self.count,
             parent,

@@ -40,6 +40,8 @@ const UNUSED: [&str; 1] = ["toolUseResult"];
 const MAIN: &str = "";
 /// The text with which Claude Code records that the user stopped a request.
 const INTERRUPTED: &str = "[Request interrupted by user";
+/// The beginning of a text that Claude Code adds for the model.
+const REMINDER: &str = "<system-reminder>";
 
 pub(super) struct ClaudeCode;
 
@@ -75,6 +77,8 @@ impl Tool for ClaudeCode {
 struct UsageOfMessage {
     message: String,
     usage: Option<Usage>,
+    /// Whether a result of a tool followed the message.
+    has_result: bool,
 }
 
 impl UsageOfMessage {
@@ -85,7 +89,16 @@ impl UsageOfMessage {
         self.message.clear();
     }
 
+    /// Notes that a request was sent. Newer versions record it. If results were sent with it, the
+    /// response is another one, even if its id is the same.
+    fn note_request(&mut self, turns: &mut Assembler) {
+        if self.has_result {
+            self.pass_on(turns);
+        }
+    }
+
     fn note(&mut self, message: &Value, record: &Value, turns: &mut Assembler) {
+        self.has_result = false;
         let id = text(message, "id").unwrap_or_default();
         if id.is_empty() || id != self.message {
             self.pass_on(turns);
@@ -133,6 +146,9 @@ fn add(
         at: time(record, "timestamp"),
     };
     note_facts(conversation, record, kind, mark);
+    if kind == "api-request" {
+        usage.note_request(&mut conversation.turns);
+    }
     match kind {
         "user" => user(conversation, record, raw, mark, usage),
         "assistant" => assistant(conversation, record, mark, usage),
@@ -205,7 +221,8 @@ fn user(
             let result = part.get("content").map(flat_text).unwrap_or_default();
             turns.result(mark, call, result.into_bytes(), is_error);
         }
-        return;
+        usage.has_result = true;
+        return text_beside_results(turns, content, mark);
     }
     let parts = user_parts(turns, content);
     let words = parts.iter().find_map(|part| match part {
@@ -223,6 +240,33 @@ fn user(
     usage.pass_on(turns);
     conversation.facts.note_prompt(words);
     conversation.turns.prompt(mark, parts, MessageSource::Human);
+}
+
+/// Keeps what a record has besides the results of tools: a remark of the user, or a text that
+/// Claude Code adds.
+fn text_beside_results(turns: &mut Assembler, content: &Value, mark: Mark<'_>) {
+    let mut remark = Vec::new();
+    for (n, part) in content.as_array().into_iter().flatten().enumerate() {
+        let words = text(part, "text").unwrap_or_default();
+        if text(part, "type") == Some("tool_result") {
+            continue;
+        }
+        if words.starts_with(INTERRUPTED) {
+            turns.ended(Status::Cancelled);
+        }
+        if words.starts_with(INTERRUPTED) || words.starts_with(REMINDER) {
+            let id = format!("{} text {n}", mark.id);
+            let mark = Mark { id: &id, parent: Parent::Previous, ..mark };
+            turns.verbatim(mark, "user", &part.to_string(), Verbatim::Housekeeping);
+        } else {
+            remark.extend(user_part(turns, part));
+        }
+    }
+    if !remark.is_empty() {
+        let id = format!("{} text", mark.id);
+        let mark = Mark { id: &id, parent: Parent::Previous, ..mark };
+        turns.steer(mark, remark, MessageSource::Human);
+    }
 }
 
 fn user_parts(turns: &mut Assembler, content: &Value) -> Vec<Part> {

@@ -1,7 +1,7 @@
 //! Sessions of Codex: `sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl`, also compressed (`.zst`).
 //!
-//! A file is a list of items without branches. Message ids of models can repeat, so records are
-//! identified by their ordinal.
+//! A file is a list of items. After `thread_rolled_back` the next turn is a branch. Message ids of
+//! models can repeat, so records are identified by their ordinal.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -105,6 +105,9 @@ fn event(payload: &Value, raw: &str, mark: Mark<'_>, into: &mut Reading<'_>, sta
             }
         }
         "turn_aborted" => into.main.turns.ended(Status::Cancelled),
+        "thread_rolled_back" => {
+            into.main.turns.rewind(number(payload, "num_turns").unwrap_or(0));
+        }
         "thread_name_updated" => {
             let title = some_text(payload, "thread_name").or_else(|| some_text(payload, "name"));
             into.main.facts.title = title.map(str::to_owned);

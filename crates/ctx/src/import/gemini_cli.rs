@@ -1,17 +1,22 @@
 //! Sessions of Gemini CLI: `tmp/PROJECT/chats/session-TIME-ID.jsonl`.
 //!
-//! A file starts with a header. A line is a message, or a change of the header's fields. Tool calls
-//! are recorded with their results; the message that follows repeats the results.
+//! A file starts with a header. A line is a message, a change of the header's fields, or a way back
+//! to an earlier message. A message that changes is written again, whole. Tool calls are recorded
+//! with their results; the message that follows repeats the results.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use ctx_engine::core::message::{Part, Source as MessageSource, ToolStatus};
 use ctx_engine::core::turn::Usage;
 use serde_json::Value;
 
-use super::assembler::{Mark, Parent, Verbatim};
+use super::assembler::{Assembler, Mark, Parent, Verbatim};
 use super::fields::{flat_text, list, number, some_text, text, time};
+use super::lines::{Line, Lines};
 use super::reading::Reading;
 use super::{Environment, Source, Tool};
 
@@ -38,10 +43,29 @@ impl Tool for GeminiCli {
         if source.path.extension().is_some_and(|end| end == "json") {
             return read_document(source, into);
         }
+        let newest = newest_lines(&source.path)?;
         into.each_record(&source.path, |into, record, text, line| {
-            add(record, text, line, into);
+            let id = some_text(record, "id").unwrap_or_default();
+            if newest.get(id).is_none_or(|newest| *newest <= line) {
+                add(record, text, line, into);
+            }
         })
     }
+}
+
+/// The line with the newest form of each message.
+fn newest_lines(path: &Path) -> io::Result<HashMap<String, u64>> {
+    let mut newest = HashMap::new();
+    let mut lines = Lines::open(path)?;
+    while let Some(line) = lines.next_line()? {
+        if let Line::Text { number, text } = line
+            && let Ok(record) = serde_json::from_str::<Value>(text)
+            && let Some(id) = some_text(&record, "id")
+        {
+            newest.insert(id.to_owned(), number);
+        }
+    }
+    Ok(newest)
 }
 
 /// Older versions write one JSON document with all messages.
@@ -96,6 +120,10 @@ fn add(record: &Value, raw: &str, line: u64, into: &mut Reading<'_>) {
         }
         return into.main.turns.verbatim(mark, "set", raw, Verbatim::Housekeeping);
     }
+    if let Some(id) = some_text(record, "$rewindTo") {
+        into.main.turns.rewind_before(id);
+        return into.main.turns.verbatim(mark, "rewind", raw, Verbatim::Housekeeping);
+    }
     match text(record, "type").unwrap_or_default() {
         "user" => user(record, raw, mark, into),
         "gemini" => answer(record, mark, into),
@@ -115,8 +143,31 @@ fn user(record: &Value, raw: &str, mark: Mark<'_>, into: &mut Reading<'_>) {
     if is_response || words.starts_with("<session_context>") {
         return into.main.turns.verbatim(mark, "user", raw, Verbatim::Housekeeping);
     }
-    into.main.facts.note_prompt(&words);
-    into.main.turns.prompt(mark, vec![Part::Text { text: words }], MessageSource::Human);
+    let parts = user_parts(&mut into.main.turns, content);
+    let words = parts.iter().find_map(|part| match part {
+        Part::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    into.main.facts.note_prompt(words.unwrap_or_default());
+    into.main.turns.prompt(mark, parts, MessageSource::Human);
+}
+
+fn user_parts(turns: &mut Assembler, content: &Value) -> Vec<Part> {
+    match content {
+        Value::Array(parts) => parts.iter().map(|part| user_part(turns, part)).collect(),
+        other => vec![Part::Text { text: flat_text(other) }],
+    }
+}
+
+fn user_part(turns: &mut Assembler, part: &Value) -> Part {
+    if let Some(image) = part.get("inlineData")
+        && let Some(Ok(bytes)) = text(image, "data").map(|data| STANDARD.decode(data))
+    {
+        return turns.image(text(image, "mimeType").unwrap_or("image/png"), bytes);
+    }
+    // Other content has no counterpart; the text keeps it.
+    let text = text(part, "text").map_or_else(|| part.to_string(), str::to_owned);
+    Part::Text { text }
 }
 
 fn answer(record: &Value, mark: Mark<'_>, into: &mut Reading<'_>) {

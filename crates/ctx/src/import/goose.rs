@@ -10,7 +10,7 @@ use ctx_engine::core::time::Timestamp;
 use serde_json::Value;
 
 use super::assembler::{Mark, Parent, Verbatim};
-use super::fields::{flat_text, list, some_text, text};
+use super::fields::{flat_text, some_text, text};
 use super::lines::{Line, Lines};
 use super::reading::{Conversation, Reading};
 use super::sources::SourcePart;
@@ -203,9 +203,6 @@ fn result_text(result: &Value) -> String {
     if let Some(error) = some_text(result, "error") {
         return error.to_owned();
     }
-    let texts: Vec<&str> = match parts {
-        Value::Array(parts) => parts.iter().filter_map(|part| text(part, "text")).collect(),
-        _ => list(parts, "content").iter().filter_map(|part| text(part, "text")).collect(),
-    };
-    if texts.is_empty() { flat_text(parts) } else { texts.join("\n") }
+    // A result with an image or a resource is kept as it is written.
+    flat_text(parts)
 }

@@ -6,11 +6,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use ctx_engine::core::message::{Part, Source as MessageSource, ToolStatus};
 use ctx_engine::core::turn::{Status, Usage};
 use serde_json::Value;
 
-use super::assembler::{Mark, Parent, Verbatim};
+use super::assembler::{Assembler, Mark, Parent, Verbatim};
 use super::fields::{flat_text, list, number, some_text, text, time};
 use super::lines::{Line, Lines};
 use super::reading::{Conversation, Facts, Reading};
@@ -113,6 +115,10 @@ fn add(record: &Value, raw: &str, line: u64, into: &mut Conversation) {
             let summary = some_text(record, "summary").unwrap_or_default();
             into.turns.compaction(mark, summary, number(record, "tokensBefore"));
         }
+        "context.undo" => {
+            into.turns.rewind(number(record, "count").unwrap_or(0));
+            into.turns.verbatim(mark, kind, raw, Verbatim::Housekeeping);
+        }
         "usage.record" => {
             if let Some(usage) = record.get("usage") {
                 into.turns.usage(&usage_of(usage));
@@ -140,9 +146,13 @@ fn append_message(message: &Value, raw: &str, mark: Mark<'_>, into: &mut Convers
     let origin = message.pointer("/origin/kind").and_then(Value::as_str).unwrap_or("user");
     match text(message, "role") {
         Some("user") if origin == "user" => {
-            let words = flat_text(content);
-            into.facts.note_prompt(&words);
-            into.turns.prompt(mark, vec![Part::Text { text: words }], MessageSource::Human);
+            let parts = user_parts(&mut into.turns, content);
+            let words = parts.iter().find_map(|part| match part {
+                Part::Text { text } => Some(text.as_str()),
+                _ => None,
+            });
+            into.facts.note_prompt(words.unwrap_or_default());
+            into.turns.prompt(mark, parts, MessageSource::Human);
         }
         Some("assistant") => {
             let mut parts = answer_parts(content);
@@ -156,6 +166,26 @@ fn append_message(message: &Value, raw: &str, mark: Mark<'_>, into: &mut Convers
         }
         _ => into.turns.verbatim(mark, &format!("message.{origin}"), raw, Verbatim::Housekeeping),
     }
+}
+
+fn user_parts(turns: &mut Assembler, content: &Value) -> Vec<Part> {
+    match content {
+        Value::Array(parts) => parts.iter().map(|part| user_part(turns, part)).collect(),
+        other => vec![Part::Text { text: flat_text(other) }],
+    }
+}
+
+fn user_part(turns: &mut Assembler, part: &Value) -> Part {
+    let url = part.pointer("/imageUrl/url").and_then(Value::as_str);
+    let image = url.and_then(|url| url.strip_prefix("data:")?.split_once(";base64,"));
+    if let Some((media_type, data)) = image
+        && let Ok(bytes) = STANDARD.decode(data)
+    {
+        return turns.image(media_type, bytes);
+    }
+    // Other content has no counterpart; the text keeps it.
+    let text = text(part, "text").map_or_else(|| part.to_string(), str::to_owned);
+    Part::Text { text }
 }
 
 fn arguments(value: Option<&Value>) -> Value {

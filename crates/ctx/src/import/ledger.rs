@@ -68,6 +68,21 @@ pub(crate) enum Change {
     Shortened,
 }
 
+impl Entry {
+    /// The entry of a file that was imported as a session.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn of(source: &Source, session: Option<String>) -> io::Result<Self> {
+        Ok(Self {
+            bytes: size(source),
+            modified: modified(source),
+            hash: hash(&source.path, size(source))?,
+            session,
+        })
+    }
+}
+
 impl Ledger {
     /// Reads the ledger of a data directory. A missing or damaged one is empty.
     pub(crate) fn open(data: &Path) -> Self {
@@ -134,18 +149,8 @@ impl Ledger {
     }
 
     /// Notes that a file was read.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
-    pub(crate) fn note(&mut self, source: &Source, session: Option<String>) -> io::Result<()> {
-        let entry = Entry {
-            bytes: size(source),
-            modified: modified(source),
-            hash: hash(&source.path, size(source))?,
-            session,
-        };
+    pub(crate) fn note(&mut self, source: &Source, entry: Entry) {
         self.sources.insert(key(source), entry);
-        Ok(())
     }
 
     /// Writes the ledger.

@@ -37,7 +37,7 @@ mod store_source;
 pub(crate) use agent_sessions::{
     AGENT_SESSIONS, AgentRecord, imported_status, read_agent_sessions,
 };
-pub(crate) use ledger::{Change, Ledger};
+pub(crate) use ledger::{Change, Entry, Ledger};
 pub(crate) use reading::{Facts, Problem as ReadProblem};
 pub(crate) use sources::{
     Environment, FileStamp, FoundFile, Source, at_home, below, files_at_home, files_below,

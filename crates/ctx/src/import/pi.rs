@@ -48,7 +48,12 @@ fn add(record: &Value, raw: &str, line: u64, into: &mut Reading<'_>) {
     let kind = text(record, "type").unwrap_or("record");
     let mark = Mark {
         id: if kind == "session" { &number } else { some_text(record, "id").unwrap_or(&number) },
-        parent: some_text(record, "parentId").map_or(Parent::Previous, Parent::Record),
+        parent: match record.get("parentId") {
+            Some(Value::String(id)) if !id.is_empty() => Parent::Record(id),
+            // The user went back to the beginning.
+            Some(Value::Null) => Parent::Root,
+            _ => Parent::Previous,
+        },
         at: time(record, "timestamp"),
     };
     let facts = &mut into.main.facts;

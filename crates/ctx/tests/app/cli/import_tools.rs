@@ -311,6 +311,29 @@ fn a_source_that_has_grown_adds_its_new_turns_only() {
 }
 
 #[test]
+fn a_large_import_is_found_by_a_search_once_a_process_of_its_own_has_indexed_it() {
+    let repo = Repo::new();
+    let turns = 2100;
+    let record = |n: usize| {
+        let (user, agent) = (format!("u{n}"), format!("a{n}"));
+        let parent = (n > 0).then(|| format!("a{}", n - 1));
+        lines(&[
+            claude(&user, parent.as_deref(), "user", &format!("question{n}")),
+            claude(&agent, Some(&user), "assistant", &format!("answer{n}")),
+        ])
+    };
+    let file = claude_file(&repo, (0..turns).map(record).collect::<String>());
+    assert_eq!(import(&repo, "claude-code", &file)["turns"], turns);
+    repo.ok(["store", "index"]);
+    assert_eq!(repo.ok(["store", "index"]), json!({"indexed": 0}));
+    for word in ["question0", "answer2099"] {
+        let hits = repo.ok(["search", word]);
+        assert_eq!(hits["hits"].as_array().expect("hits").len(), 1, "{hits}");
+    }
+    assert_eq!(import(&repo, "claude-code", &file)["effect"], "unchanged");
+}
+
+#[test]
 fn an_unfinished_last_turn_is_replaced_by_the_whole_one() {
     let repo = Repo::new();
     let all = [
