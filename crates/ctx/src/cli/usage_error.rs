@@ -1,7 +1,8 @@
 //! Errors of the command line itself: an unknown verb or option, a missing argument.
 //!
-//! For an unknown verb the parser proposes verbs that are spelt alike. Hidden verbs are removed from
-//! its proposals. A word that names a verb of a group, such as `resume`, gets the whole command.
+//! For an unknown verb the parser proposes verbs that are spelt alike. Hidden verbs are removed
+//! from its proposals. A word that names a verb of a group, such as `resume`, gets the whole
+//! command.
 
 use std::ffi::OsString;
 use std::io::Write;

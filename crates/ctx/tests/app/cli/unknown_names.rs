@@ -1,5 +1,5 @@
-//! What is said about a session, turn, commit, suspension or verb that does not exist: the text that
-//! was given, what may be meant, and where such names are listed.
+//! Errors about a session, turn, commit, suspension or verb that does not exist: the text that was
+//! given, what may be meant, and where such names are listed.
 
 use serde_json::{Value, json};
 
