@@ -101,7 +101,7 @@ impl Names {
         let objects = ids.into_iter().zip(short).collect();
         let mut authors = Vec::with_capacity(hits.len());
         for hit in hits {
-            authors.push(author(engine, hit).await?);
+            authors.push(author(engine, hit).await);
         }
         Ok(Self { sessions, objects, authors })
     }
@@ -145,12 +145,14 @@ fn opened(hit: &Hit) -> Option<ObjectId> {
     hit.turn.map(|turn| turn.0).or(hit.commit.map(|commit| commit.0))
 }
 
-/// Who wrote the message that matches: the user, a program in place of the user, or an agent.
-async fn author(engine: &Engine, hit: &Hit) -> Result<String, Problem> {
-    let (Some(role), Some(turn)) = (hit.role, hit.turn) else { return Ok(String::new()) };
-    Ok(match role {
+/// Who wrote the message that matches: the user, a program in place of the user, or an agent. A
+/// turn that cannot be read does not prevent the search.
+async fn author(engine: &Engine, hit: &Hit) -> String {
+    let (Some(role), Some(turn)) = (hit.role, hit.turn) else { return String::new() };
+    match role {
         Role::User => {
-            let messages = engine.messages().turn_messages(turn).await?.unwrap_or_default();
+            let messages = engine.messages().turn_messages(turn).await.ok().flatten();
+            let messages = messages.unwrap_or_default();
             let found = messages.iter().find(|message| Some(message.id) == hit.message);
             match found.and_then(|message| message.source) {
                 None | Some(Source::Human) => "You".to_owned(),
@@ -158,13 +160,14 @@ async fn author(engine: &Engine, hit: &Hit) -> Result<String, Problem> {
             }
         }
         Role::Assistant | Role::Tool => {
-            let header = engine.messages().turn(turn).await?.header;
-            let agent = header.provider_id.filter(|name| !name.is_empty());
+            let stored = engine.messages().turn(turn).await.ok();
+            let agent = stored.and_then(|turn| turn.header.provider_id);
+            let agent = agent.filter(|name| !name.is_empty());
             let agent = agent.map_or_else(|| "agent".to_owned(), |name| visible_line(&name, 40));
             if role == Role::Tool { format!("tool of {agent}") } else { agent }
         }
         Role::System => "ctx".to_owned(),
-    })
+    }
 }
 
 /// The text around the match, wrapped at words.
