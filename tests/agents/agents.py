@@ -119,6 +119,11 @@ def pi(home, url):
     return {"PI_OFFLINE": "1"}
 
 
+def suggestion(request):
+    """The answer to a request for what the user might type next."""
+    return Say("Nothing.") if "[SUGGESTION MODE:" in request.text else None
+
+
 ALL = [
     Agent(
         "claude",
@@ -132,7 +137,7 @@ ALL = [
             Call("ToolSearch", {"query": f"select:mcp__ctx__{name}", "max_results": 5}),
             Call(f"mcp__ctx__{name}", arguments),
         ],
-        side=lambda request: Say("Nothing.") if "[SUGGESTION MODE:" in request.text else None,
+        side=suggestion,
     ),
     Agent(
         "codex",
@@ -165,6 +170,7 @@ ALL = [
         lambda line: Call("run_shell_command", {"command": line, "description": "run", "is_background": False}),
         write=lambda path, text: Call("write_file", {"file_path": path, "content": text}),
         own=lambda name, arguments: [Call("tool_call", {"name": f"mcp__ctx__{name}", "arguments": arguments})],
+        side=suggestion,
         unsupported={"steer": NO_STEERING, "hooks": "`ctx hook` does not support qwen-code", **NO_EXPORT},
     ),
     Agent(

@@ -54,7 +54,7 @@ class CellEnvironment:
 
     def config(self, clocks):
         lines = ["[clocks]", *(f'{name} = "{value}"' for name, value in (clocks or {}).items()), ""]
-        lines += ["[defaults]", f'provider = "{self.agents[0].name if self.agents else "openai"}"', 'on_new_task = "auto"', ""]
+        lines += ["[defaults]", f'provider = "{self.agents[0].name if self.agents else self.direct[0]}"', 'on_new_task = "auto"', ""]
         for agent in self.agents:
             home = self.home(agent)
             home.mkdir(parents=True, exist_ok=True)
@@ -65,9 +65,9 @@ class CellEnvironment:
             lines += [f"[providers.{agent.name}]", f'kind = "{agent.kind}"', f"command = {toml(command)}"]
             lines += [f"env = {toml({'HOME': str(home), 'PATH': path, 'LANG': 'C.UTF-8', **given})}", ""]
         for kind in self.direct:
-            url = self.model.address + ("/v1" if kind == "openai" else "")
-            lines += [f"[providers.{kind}]", f'kind = "{kind}"', f'base_url = "{url}"', f'model = "{models.DIRECT}-{kind}"']
-            lines += ['api_key_env = "DIRECT_KEY"', ""]
+            url = self.model.address + ("" if kind == "anthropic" else "/v1")
+            lines += [f"[providers.{kind}]", f'kind = "{"openai" if kind == "responses" else kind}"', f'base_url = "{url}"']
+            lines += [f'model = "{models.DIRECT}-{kind}"', 'api_key_env = "DIRECT_KEY"', *(['api = "responses"'] if kind == "responses" else []), ""]
         return "\n".join(lines)
 
     def mark(self, words="Please answer this."):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests real agents with a real ctx: main.py --ctx PROGRAM [--only AGENT,…] [--cell NAME,…] [--target DIR]
+"""Tests real agents with a real ctx: main.py --ctx PROGRAM [--only AGENT,…] [--cell NAME,…] [--tool TOOL,…] [--target DIR]
 
 Installs the agents from npm, then runs the cells, if possible in a network namespace with loopback only. Prints a
-table agent × cell and exits with 1 if a cell failed. The protocol logs remain under TARGET/logs.
+table agent × cell, and for the cell `continue` a table tool × provider, and exits with 1 if a cell failed. The protocol logs remain under TARGET/logs.
 """
 
 import argparse
@@ -18,13 +18,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import agents as known
 import cells
+import continue_cells
 import export_cells
 import hook_cells
 import install
 import scenarios
+import tool_sessions
 from cell_environment import CellEnvironment
 from fake_model import Model
-from report import Report, describe_error
+from report import Report, describe_error, total
 
 ISOLATED = "CTX_AGENTS_ISOLATED"
 
@@ -41,15 +43,23 @@ class Suite:
 def arguments():
     parser = argparse.ArgumentParser(description="Test real agents with a real ctx.")
     parser.add_argument("--ctx", required=True, help="the ctx program to test")
-    parser.add_argument("--only", help="agents, separated by commas")
+    parser.add_argument("--only", help="agents, and model APIs of the cell `continue`, separated by commas")
     parser.add_argument("--cell", help="cells or scenarios, separated by commas")
+    parser.add_argument("--tool", help="tools of the cell `continue`, separated by commas")
     parser.add_argument("--target", type=pathlib.Path, default=pathlib.Path("target/agents"), help="directory of agents, runs and logs")
     options = parser.parse_args()
     options.target = options.target.resolve()
-    names = [agent.name for agent in known.ALL]
-    options.agents = options.only.split(",") if options.only else names
-    options.cells = options.cell.split(",") if options.cell else [*cells.ALL, *scenarios.ALL]
-    for given, allowed in ((options.agents, names), (options.cells, [*cells.ALL, *scenarios.ALL])):
+    names, all_cells = [agent.name for agent in known.ALL], [*cells.ALL, *scenarios.ALL, continue_cells.NAME]
+    options.only = options.only.split(",") if options.only else [*names, *continue_cells.DIRECT]
+    options.agents = [name for name in options.only if name in names]
+    options.cells = options.cell.split(",") if options.cell else all_cells
+    options.tools = options.tool.split(",") if options.tool else list(tool_sessions.ALL)
+    given_and_allowed = (
+        (options.only, [*names, *continue_cells.DIRECT]),
+        (options.cells, all_cells),
+        (options.tools, list(tool_sessions.ALL)),
+    )
+    for given, allowed in given_and_allowed:
         wrong = [each for each in given if each not in allowed]
         if wrong:
             parser.error(f"unknown: {', '.join(wrong)}; known: {', '.join(allowed)}")
@@ -70,19 +80,37 @@ def isolate():
 
 
 def run(suite, report, agent, cell, cell_function, direct=("openai",)):
-    """Runs one cell. Any exception is a failure of the cell."""
+    """Runs one cell of an agent."""
+    open_environment = lambda: CellEnvironment(suite, [agent], cell, direct, cells.CLOCKS.get(cell))
+    attempt(report, agent.name, cell, open_environment, lambda bench: cell_function(bench, agent))
+
+
+def attempt(report, row, column, open_environment, act):
+    """Runs one cell and reports it. Any exception is a failure of the cell."""
     began = time.monotonic()
     bench = None
     try:
-        bench = CellEnvironment(suite, [agent], cell, direct, cells.CLOCKS.get(cell))
-        note = cell_function(bench, agent)
+        bench = open_environment()
+        note = act(bench)
         bench.close()
-        report.passed(agent.name, cell, time.monotonic() - began, note)
+        report.passed(row, column, time.monotonic() - began, note)
     except Exception as error:  # the next cell must run after any error
-        report.failed(agent.name, cell, time.monotonic() - began, describe_error(error), bench.logs if bench else None)
+        report.failed(row, column, time.monotonic() - began, describe_error(error), bench.logs if bench else None)
     finally:
         if bench:
             bench.end()
+
+
+def run_matrix(suite, report, options):
+    """Runs the chosen cells tool × provider."""
+    for tool, provider in continue_cells.rows(options.only, options.tools):
+        attempt(
+            report,
+            tool,
+            provider,
+            lambda tool=tool, provider=provider: continue_cells.environment(suite, tool, provider),
+            lambda bench, tool=tool, provider=provider: continue_cells.continue_session(bench, tool, provider),
+        )
 
 
 def main():
@@ -106,8 +134,13 @@ def main():
                 run(suite, report, agent, cell, cells.ALL[cell])
     for name, agent, direct, cell_function in rows:
         run(suite, report, agent, name, cell_function, direct)
+    matrix = Report()
+    if continue_cells.NAME in options.cells:
+        run_matrix(suite, matrix, options)
     report.table(chosen)
-    sys.exit(1 if report.failures else 0)
+    matrix.grid("session of", continue_cells.PROVIDERS)
+    total(report, matrix)
+    sys.exit(1 if report.failures or matrix.failures else 0)
 
 
 main()

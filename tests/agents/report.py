@@ -29,24 +29,38 @@ class Report:
 
     def note(self, row, column, result, text):
         self.results[(row, column)] = (result, text)
-        print(f"{row:10} {column:16} {result:6} {text}", flush=True)
+        print(f"{row:11} {column:16} {result:6} {text}", flush=True)
 
     def table(self, cells):
-        rows = list(dict.fromkeys(row for row, column in self.results if column in cells))
-        if rows:
-            widths = [max(6, len(cell)) for cell in cells]
-            print("\n" + " | ".join([f"{'agent':8}", *(f"{cell:{width}}" for cell, width in zip(cells, widths))]))
-            print("-|-".join(["-" * 8, *("-" * width for width in widths)]))
-            for row in rows:
-                found = [self.results.get((row, cell), ("", ""))[0] for cell in cells]
-                print(" | ".join([f"{row:8}", *(f"{each:{width}}" for each, width in zip(found, widths))]))
+        """Prints the results agent × cell, and all others as a list."""
+        self.grid("agent", cells)
         others = [(row, column) for row, column in self.results if column not in cells]
         if others:
             print(f"\n{'scenario':16} | {'agents':10} | result")
             for row, column in others:
                 result, text = self.results[(row, column)]
                 print(f"{column:16} | {row:10} | {result}: {text.splitlines()[0][:160]}")
-        for reason in self.reasons:
+
+    def grid(self, title, columns):
+        """Prints the results of these columns as a table."""
+        rows = list(dict.fromkeys(row for row, column in self.results if column in columns))
+        if not rows:
+            return
+        width, widths = max(len(row) for row in (title, *rows)), [max(6, len(column)) for column in columns]
+        print("\n" + " | ".join([f"{title:{width}}", *(f"{column:{each}}" for column, each in zip(columns, widths))]))
+        print("-|-".join(["-" * width, *("-" * each for each in widths)]))
+        for row in rows:
+            found = [self.results.get((row, column), ("", ""))[0] for column in columns]
+            print(" | ".join([f"{row:{width}}", *(f"{result:{each}}" for result, each in zip(found, widths))]))
+
+    def passes(self):
+        return sum(result == "ok" for result, _ in self.results.values())
+
+
+def total(*reports):
+    """Prints the reasons of unsupported cells and the sum of several reports."""
+    for report in reports:
+        for reason in report.reasons:
             print(reason)
-        passed = sum(result == "ok" for result, _ in self.results.values())
-        print(f"\n{passed} passed, {self.failures} failed, {len(self.reasons)} n/a")
+    passed, failed, unsupported = (sum(each) for each in zip(*((one.passes(), one.failures, len(one.reasons)) for one in reports)))
+    print(f"\n{passed} passed, {failed} failed, {unsupported} n/a")

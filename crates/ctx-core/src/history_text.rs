@@ -7,8 +7,11 @@ use crate::message::{Message, Part, Role};
 use crate::projection::{is_mark, states_end_of_turn};
 use crate::stored_content::Content;
 
-/// Maximum length of the parameters or the result of one tool call.
-const TOOL_MAX_BYTES: usize = 2048;
+/// Maximum length of the parameters or the result of one tool call in a request for a summary.
+const SUMMARISED_MAX_BYTES: usize = 2048;
+/// Maximum length of the parameters or the result of one tool call in a prompt. The engine sends
+/// less of each result and fits the whole request into the window, so only parameters reach it.
+const PROMPT_MAX_BYTES: usize = 128 * 1024;
 
 /// The complete history, for an agent that has seen none of it.
 pub fn handover(messages: &[Message]) -> String {
@@ -53,7 +56,7 @@ fn block(tag: &str, intro: &str, messages: &[Message]) -> String {
             Role::Tool => "Tool: ",
         };
         for part in &message.content {
-            if let Some(words) = part_text(part) {
+            if let Some(words) = limited_text(part, PROMPT_MAX_BYTES) {
                 text.push_str(&format!("\n{who}{words}\n"));
             }
         }
@@ -62,17 +65,21 @@ fn block(tag: &str, intro: &str, messages: &[Message]) -> String {
     text
 }
 
-/// A part as text. `None` for parts that are not part of the conversation.
+/// A part as text for a summary. `None` for parts that are not part of the conversation.
 pub(crate) fn part_text(part: &Part) -> Option<String> {
+    limited_text(part, SUMMARISED_MAX_BYTES)
+}
+
+fn limited_text(part: &Part, tool_max_bytes: usize) -> Option<String> {
     match part {
         Part::Text { text } | Part::Summary { text } => Some(text.clone()),
         Part::ToolCall { name, params, .. } => {
-            Some(format!("[called {name} with {}]", clip(&params.to_string())))
+            Some(format!("[called {name} with {}]", clip(&params.to_string(), tool_max_bytes)))
         }
         Part::ToolResult { content, is_error, .. } => {
             let outcome = if *is_error { "failed" } else { "answered" };
             Some(match content {
-                Content::Text(text) => format!("[{outcome}: {}]", clip(text)),
+                Content::Text(text) => format!("[{outcome}: {}]", clip(text, tool_max_bytes)),
                 Content::Blob { bytes, .. } | Content::Omitted { bytes, .. } => {
                     format!("[{outcome} with {bytes} bytes]")
                 }
@@ -83,11 +90,11 @@ pub(crate) fn part_text(part: &Part) -> Option<String> {
     }
 }
 
-fn clip(text: &str) -> String {
-    if text.len() <= TOOL_MAX_BYTES {
+fn clip(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let end = (0..=TOOL_MAX_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=max_bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}… ({} bytes in all)", &text[..end], text.len())
 }
 
@@ -195,17 +202,27 @@ mod tests {
         );
     }
 
-    #[test]
-    fn long_results_are_truncated_between_characters() {
-        let long = "ü".repeat(TOOL_MAX_BYTES);
-        let part = Part::ToolResult {
+    fn result(text: String) -> Part {
+        Part::ToolResult {
             tool_call_id: "1".to_owned(),
-            content: Content::Text(long),
+            content: Content::Text(text),
             is_error: true,
-        };
-        let text = meanwhile(&[message(Role::Tool, vec![part])]);
+        }
+    }
+
+    #[test]
+    fn long_results_reach_an_agent_to_their_end() {
+        // R237
+        let long = format!("{}the end", "ü".repeat(SUMMARISED_MAX_BYTES));
+        let text = handover(&[message(Role::Tool, vec![result(long.clone())])]);
+        assert!(text.contains(&format!("[failed: {long}]")), "{}", text.len());
+    }
+
+    #[test]
+    fn long_results_are_truncated_between_characters_for_a_summary() {
+        let text = part_text(&result("ü".repeat(SUMMARISED_MAX_BYTES))).unwrap_or_default();
         assert!(
-            text.len() < TOOL_MAX_BYTES + 600 && text.contains("4096 bytes in all"),
+            text.len() < SUMMARISED_MAX_BYTES + 100 && text.contains("4096 bytes in all"),
             "{}",
             text.len()
         );

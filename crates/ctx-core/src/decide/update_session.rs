@@ -24,6 +24,8 @@ pub struct Patch {
     pub model: Option<Option<String>>,
     pub delivery: Option<Delivery>,
     pub track_tasks: Option<bool>,
+    /// Another directory, for a session whose own is not on this machine.
+    pub working_dir: Option<String>,
     /// An option with the value `None` is removed.
     pub options: Option<Option<BTreeMap<String, Option<String>>>>,
 }
@@ -56,6 +58,9 @@ pub fn update_session(
     }
     if let Some(persona) = &patch.persona {
         session.persona.clone_from(persona);
+    }
+    if let Some(dir) = &patch.working_dir {
+        session.working_dir = Some(dir.clone());
     }
     session.delivery = patch.delivery.unwrap_or(session.delivery);
     session.track_tasks = patch.track_tasks.unwrap_or(session.track_tasks);

@@ -44,7 +44,8 @@ pub(super) struct Args {
     /// Continue with this provider [default: see `ctx provider list`]
     #[arg(long = "with", value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Sessions of this directory [default: the working directory]
+    /// Sessions of this directory, and where one continues whose own directory does not exist
+    /// [default: the working directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<std::path::PathBuf>,
     /// Sessions of all directories
@@ -212,14 +213,7 @@ async fn go_on(context: &Context, args: &Args, chosen: Candidate) -> Result<(), 
         }
         None => chosen.id.clone(),
     };
-    if let Some(provider) = &args.provider {
-        let patch = Patch {
-            provider_id: Some(Some(provider.clone())),
-            model: Some(None),
-            ..Patch::default()
-        };
-        engine.sessions().update(&session, patch).await?;
-    }
+    prepare(context, args, &engine, &session).await?;
     let Some(text) = &args.text else {
         drop(engine);
         return resume::run_for(context, &session).await;
@@ -229,6 +223,33 @@ async fn go_on(context: &Context, args: &Args, chosen: Candidate) -> Result<(), 
     let exchange = Exchange::start(context, &engine, &session, Asking::OnTerminal).await?;
     let sent = engine.messages().submit(&session, message, None).await;
     exchange.finish(sent.map(Some)).await
+}
+
+/// Sets the provider, and another directory if that of the session is not on this machine.
+async fn prepare(
+    context: &Context,
+    args: &Args,
+    engine: &Engine,
+    session: &str,
+) -> Result<(), Problem> {
+    let recorded = engine.sessions().get(session).await?.session.working_dir;
+    let mut patch = Patch::default();
+    if let Some(missing) = recorded.filter(|dir| !Path::new(dir).is_dir()) {
+        let here = working_dir(args.dir.as_deref().unwrap_or(Path::new(".")))?;
+        if !context.out.is_json() {
+            let missing = super::output::visible_text(&missing);
+            eprintln!("The working directory {missing} does not exist: continuing in {here}");
+        }
+        patch.working_dir = Some(here);
+    }
+    if let Some(provider) = &args.provider {
+        patch.provider_id = Some(Some(provider.clone()));
+        patch.model = Some(None);
+    }
+    if patch != Patch::default() {
+        engine.sessions().update(session, patch).await?;
+    }
+    Ok(())
 }
 
 fn choose(count: usize) -> Result<Option<usize>, Problem> {

@@ -255,6 +255,7 @@ pub(super) async fn update(
         delivery: body.delivery.map(Option::unwrap_or_default),
         track_tasks: body.track_tasks,
         options: body.options,
+        working_dir: None,
     };
     Ok(Json(Session::from(&state.engine.sessions().update(&id, patch).await?)))
 }

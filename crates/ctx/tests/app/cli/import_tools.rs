@@ -435,3 +435,18 @@ fn a_session_of_another_tool_is_listed_and_continued_without_an_import() {
     let (exit, error) = repo.refuses(["continue", "nobody", "hello"]);
     assert_eq!((exit, &error["code"]), (1, &json!("not_found")));
 }
+
+#[test]
+fn a_session_of_another_machine_is_continued_in_this_directory() {
+    let repo = Repo::new();
+    let mut records =
+        [claude("1", None, "user", "one"), claude("2", Some("1"), "assistant", "ONE")];
+    records[0]["cwd"] = json!("/nowhere/project");
+    let file = claude_file(&repo, lines(&records));
+    import(&repo, "claude-code", &file);
+    let dir = || repo.ok(["session", "show", "claude-code:s"])["session"]["working_dir"].clone();
+    assert_eq!(dir(), "/nowhere/project");
+    repo.ok(["continue", "claude-code:s", "help", "--with", "demo"]);
+    let here = repo.dir().canonicalize().expect("a path");
+    assert_eq!(dir(), here.to_str().expect("a path"));
+}
