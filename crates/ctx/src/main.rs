@@ -20,6 +20,7 @@
 //! | `provider_test` | one question to a provider, with timings |
 //! | `task_record` | what the steps of a task recorded |
 //! | `spending` | `[prices]` and `[budget]` of the configuration |
+//! | `waiting_prompt` | a pending prompt with the message that waits for it |
 //! | `channel_setup` | deliveries to the configured channels |
 //! | `discovery/` | search for providers if none is configured |
 //! | `markdown/` | Markdown as styled lines for a terminal |
@@ -52,6 +53,7 @@ mod provider_test;
 mod remote;
 mod spending;
 mod task_record;
+mod waiting_prompt;
 
 use std::process::ExitCode;
 

@@ -51,6 +51,11 @@ impl Problem {
         Self { exit: Exit::Interrupted, ..Self::failed(code, message) }
     }
 
+    /// The same problem with another message.
+    pub(crate) fn message(self, message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..self }
+    }
+
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
@@ -148,7 +153,10 @@ fn hint(code: &str) -> Option<&'static str> {
             "see docs/search.md for the filters; put the text into quotes to search for it"
         }
         "invalid_cursor" => "start again without `--cursor`",
-        "no_store" => "create a store with `ctx init`, or select one with `--data DIR` or CTX_DATA",
+        "no_store" => {
+            "nothing is recorded here yet: start a conversation with `ctx run TEXT` or `ctx chat`, \
+             create a store for a project with `ctx init`, or select one with `--data DIR`"
+        }
         "not_empty" => "add what the target lacks with `--merge`, or choose another target",
         "unsupported" => {
             "use `pg_dump` or continuous archiving, or copy the store to a directory with \

@@ -14,6 +14,7 @@ use super::overlays;
 use super::state::{NoticeKind, Pending, State};
 use super::viewport::Viewport;
 use crate::markdown::{Line, Span, text_width, visible, wrap_words};
+use crate::waiting_prompt;
 
 /// Rows of the editor, at most; a third of the screen if that is less.
 const EDITOR_ROWS_MAX: usize = 10;
@@ -222,8 +223,8 @@ fn question_lines(state: &State, width: usize) -> Vec<Line> {
             }
         }
         Some(Pending::Prompt(prompt)) => {
-            let question = prompt.text.lines().take_while(|line| !is_choice(line));
-            text(question.collect::<Vec<_>>().join("\n").trim_end(), warn, "");
+            let task = state.info.as_ref().and_then(|info| info.task.as_ref());
+            text(waiting_prompt::question_lines(prompt, task).join("\n").trim_end(), warn, "");
         }
     }
     let options = state.options();
@@ -240,15 +241,6 @@ fn question_lines(state: &State, width: usize) -> Vec<Line> {
     };
     text(help, faint, "  ");
     lines
-}
-
-/// Whether a line of a prompt names one of its choices, which are shown as options.
-fn is_choice(line: &str) -> bool {
-    let line = line.trim_start();
-    line.starts_with("A)")
-        || line.starts_with("B)")
-        || line.starts_with("A.")
-        || line.starts_with("(A)")
 }
 
 fn draw_queue(buffer: &mut Buffer, area: Rect, state: &State) {

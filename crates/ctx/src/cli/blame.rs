@@ -13,7 +13,7 @@ use crate::data_dir;
 use crate::problem::Problem;
 
 use super::Context;
-use super::output::{CYAN, DIM, YELLOW, visible_text};
+use super::output::{CYAN, DIM, YELLOW, plural, visible_text};
 
 /// Characters of a session's label that are shown.
 const LABEL_MAX_CHARS: usize = 24;
@@ -32,9 +32,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let all: Vec<&str> = text.lines().collect();
     if let Some(line) = line.filter(|line| *line == 0 || *line > all.len()) {
         let message = format!(
-            "line {line} not found: {} has {} lines",
+            "line {line} not found: {} has {}",
             visible_text(&given.display().to_string()),
-            all.len()
+            plural(all.len(), "line")
         );
         return Err(Problem::failed("not_found", message).hint("omit the line to see all lines"));
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use ctx_engine::core::decide::Patch;
 use ctx_engine::core::inbox::Overrides;
 use ctx_engine::core::session::{Session, Status};
-use ctx_engine::core::text_limits::one_line;
+use ctx_engine::core::short_id::{random_half, ulid_begins_with};
 use ctx_engine::core::time::Timestamp;
 use ctx_engine::{Engine, NewMessage, SessionQuery};
 use serde_json::{Value, json};
@@ -15,13 +15,17 @@ use crate::export::Secrets;
 use crate::import::{Environment, Facts, Ledger, Source, TOOLS, at_home, session_id, store_source};
 use crate::problem::Problem;
 
-use super::output::{BOLD, DIM, read_text, visible_text};
+use super::output::{DIM, ID, more_line, read_text, visible_line};
 use super::session::send_and_follow::{Asking, Exchange};
 use super::session::{resume, terminal_prompts, working_dir};
-use super::{Context, init};
+use super::table::{Cell, Column, Table};
+use super::times::system_time;
+use super::{Context, NOTHING_RECORDED, init};
 
-/// Characters of a title in the list.
-const TITLE_MAX_CHARS: usize = 60;
+/// Columns of an id in the list.
+const ID_COLUMNS: u16 = 12;
+/// Columns of the output from which the list of all directories shows them.
+const DIRECTORY_FROM_WIDTH: usize = 90;
 /// The shortest beginning of an id that selects a session.
 const ID_MIN_CHARS: usize = 4;
 /// Sessions of the store that are searched for those of this directory.
@@ -80,9 +84,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let count = found.len();
     found.truncate(args.limit);
     if !terminal_prompts::is_interactive(context) || found.is_empty() {
-        return print_list(context, &found, count);
+        return print_list(context, args, &found, count);
     }
-    print_list(context, &found, count)?;
+    print_list(context, args, &found, count)?;
     match choose(found.len())? {
         Some(n) => go_on(context, args, found.swap_remove(n)).await,
         None => Ok(()),
@@ -155,7 +159,7 @@ async fn select(engine: &Engine, found: Vec<Candidate>, id: &str) -> Result<Cand
     let matches = |one: &Candidate| {
         one.id == id
             || one.stored.as_ref().is_some_and(|session| session.label == id)
-            || (id.len() >= ID_MIN_CHARS && one.id.starts_with(id))
+            || (id.len() >= ID_MIN_CHARS && begins_with(one, id))
     };
     let exact = found.iter().filter(|one| one.id == id).count();
     let mut chosen: Vec<Candidate> = found
@@ -186,8 +190,14 @@ async fn select(engine: &Engine, found: Vec<Candidate>, id: &str) -> Result<Cand
     }
 }
 
+/// Whether the id of a session begins with a text; that of a session of ctx in either half.
+fn begins_with(one: &Candidate, text: &str) -> bool {
+    let is_own = one.source.is_none();
+    one.id.starts_with(text) || (is_own && ulid_begins_with(&one.id, &text.to_ascii_uppercase()))
+}
+
 fn unknown(id: &str) -> Problem {
-    Problem::failed("not_found", format!("no session `{id}`"))
+    Problem::failed("not_found", format!("session `{}` not found", visible_line(id, 60)))
         .hint("list the sessions with `ctx continue --all`")
 }
 
@@ -260,19 +270,48 @@ fn choose(count: usize) -> Result<Option<usize>, Problem> {
     }
 }
 
-fn print_list(context: &Context, found: &[Candidate], count: usize) -> Result<(), Problem> {
+fn print_list(
+    context: &Context,
+    args: &Args,
+    found: &[Candidate],
+    count: usize,
+) -> Result<(), Problem> {
+    let times = context.out.times(system_time());
     context.out.print(
         || json!({"sessions": found.iter().map(document).collect::<Vec<_>>(), "total": count}),
         || {
             if found.is_empty() {
-                return "No sessions of this directory. `ctx continue --all` lists those of all \
-                        directories."
-                    .to_owned();
+                return match args.all {
+                    true => NOTHING_RECORDED.to_owned(),
+                    false => "No sessions of this directory. Start one with `ctx run TEXT` or \
+                              `ctx chat`; `ctx continue --all` lists those of all directories."
+                        .to_owned(),
+                };
             }
-            let mut lines: Vec<String> =
-                found.iter().enumerate().map(|(n, one)| line(n, one)).collect();
+            let mut table = Table::new([
+                Column::number("#"),
+                Column::new("ID").at_most(ID_COLUMNS),
+                Column::new("TOOL"),
+                Column::text("TITLE"),
+                Column::new("DIRECTORY").at_most(40).if_width(DIRECTORY_FROM_WIDTH),
+                Column::new("ACTIVE"),
+            ]);
+            for (n, one) in found.iter().enumerate() {
+                // Without `--all` the directory is the same in every row.
+                let dir = one.working_dir.as_deref().filter(|_| args.all);
+                table.row([
+                    Cell::new((n + 1).to_string()),
+                    Cell::styled(shown_id(one), ID),
+                    Cell::new(one.tool),
+                    Cell::new(one.title.as_deref().unwrap_or_default()),
+                    Cell::new(dir.unwrap_or_default()),
+                    Cell::styled(times.relative(one.updated_at), DIM),
+                ]);
+            }
+            let mut lines = table.lines(context.out.width());
             if count > found.len() {
-                lines.push(format!("{DIM}… and {} more (--limit){DIM:#}", count - found.len()));
+                let more = (count - found.len()) as u64;
+                lines.push(more_line(more, "session", "show more with `--limit N`"));
             }
             lines.join("\n")
         },
@@ -292,15 +331,8 @@ fn document(one: &Candidate) -> Value {
     })
 }
 
-fn line(n: usize, one: &Candidate) -> String {
-    let title = one.title.as_deref().unwrap_or_default();
-    let at = one.updated_at.to_string();
-    format!(
-        "{:>3}  {BOLD}{}{BOLD:#}  {:<12} {}  {DIM}{}{DIM:#}",
-        n + 1,
-        visible_text(&one_line(&one.id, 40)),
-        one.tool,
-        visible_text(&one_line(title, TITLE_MAX_CHARS)),
-        &at[..16.min(at.len())]
-    )
+/// The beginning of an id that selects the session: of the random half, if ctx made the id.
+fn shown_id(one: &Candidate) -> String {
+    let id = if one.source.is_none() { random_half(&one.id) } else { &one.id };
+    id.chars().take(usize::from(ID_COLUMNS)).collect()
 }

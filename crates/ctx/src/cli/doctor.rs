@@ -11,6 +11,7 @@ use crate::problem::Problem;
 use crate::provider_setup::assemble;
 
 use super::Context;
+use super::output::plural;
 use super::provider::default_provider_check;
 
 /// A larger write-ahead log means that checkpoints do not complete.
@@ -125,13 +126,13 @@ fn writable(data: &Path) -> Check {
 
 fn store(context: &Context, health: &Health) -> Vec<Check> {
     let counts = format!(
-        "{}: {} sessions, {} turns, {} steps, {} commits, {} blobs; schema {}, {}",
+        "{}: {}, {}, {}, {}, {}; schema {}, {}",
         context.config().and_then(|config| context.store_name(&config)).unwrap_or_default(),
-        health.sessions,
-        health.turns,
-        health.steps,
-        health.commits,
-        health.blobs,
+        plural(health.sessions, "session"),
+        plural(health.turns, "turn"),
+        plural(health.steps, "step"),
+        plural(health.commits, "commit"),
+        plural(health.blobs, "blob"),
         health.schema,
         health.engine
     );
@@ -143,7 +144,11 @@ fn store(context: &Context, health: &Health) -> Vec<Check> {
         Check::new(
             "indexes",
             true,
-            format!("{} bytes; {} rows not indexed yet", health.size("search"), health.unindexed),
+            format!(
+                "{} bytes; {} not indexed yet",
+                health.size("search"),
+                plural(health.unindexed, "row")
+            ),
         ),
     ]
 }

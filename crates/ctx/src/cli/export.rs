@@ -13,7 +13,7 @@ use crate::problem::Problem;
 
 use super::bundle_file::BundleFile;
 use super::export_git::GitArgs;
-use super::output::visible_text;
+use super::output::{plural, visible_text};
 use super::{Context, export_git};
 
 #[derive(clap::Args)]
@@ -85,11 +85,11 @@ async fn whole_bundle(context: &Context, engine: &Engine, args: &Args) -> Result
         },
         || {
             format!(
-                "Wrote {} ({} bytes, {} turns, {} tasks). Import it with `ctx import {}`.",
+                "Wrote {} ({}, {}, {}). Import it with `ctx import {}`.",
                 file.display(),
-                export.bytes(),
-                manifest.turn_count,
-                manifest.tasks.len(),
+                plural(export.bytes(), "byte"),
+                plural(manifest.turn_count, "turn"),
+                plural(manifest.tasks.len(), "task"),
                 file.display()
             )
         },
@@ -175,8 +175,8 @@ async fn document(
         },
         || {
             let report = redactor.map(|one| format!(" {}", report::line(one))).unwrap_or_default();
-            let turns = session.turn_count;
-            format!("Wrote {} ({bytes} bytes, {turns} turns).{report}", file.display())
+            let turns = plural(session.turn_count, "turn");
+            format!("Wrote {} ({bytes} bytes, {turns}).{report}", file.display())
         },
     )
 }
@@ -209,7 +209,8 @@ async fn native(
             let file = visible_text(&export.file.display().to_string());
             let report = redactor.map(|one| format!(" {}", report::line(one))).unwrap_or_default();
             let command = visible_text(&export.resume_command);
-            format!("Wrote {file} ({} turns).{report}\n{command}", export.session.turn_count)
+            let turns = plural(export.session.turn_count, "turn");
+            format!("Wrote {file} ({turns}).{report}\n{command}")
         },
     )
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::problem::Problem;
 
 use super::Context;
+use super::output::plural;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -21,8 +22,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         || match report.blobs_removed {
             0 => format!("Deleted no blobs; {} are in use or too young.", report.blobs_kept),
             n => format!(
-                "Deleted {n} blobs ({} bytes); {} remain.",
-                report.bytes_removed, report.blobs_kept
+                "Deleted {} ({} bytes); {} remain.",
+                plural(n, "blob"),
+                report.bytes_removed,
+                report.blobs_kept
             ),
         },
     )

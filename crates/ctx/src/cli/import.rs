@@ -15,7 +15,7 @@ use crate::problem::Problem;
 
 use super::import_agent_sessions::Completed;
 use super::import_watch::Watched;
-use super::output::visible_text;
+use super::output::{plural, visible_text};
 use super::session::transcript::session_line;
 use super::{Context, bundle_file, import_agent_sessions, import_tools, import_watch};
 
@@ -129,8 +129,8 @@ async fn from_bundle(context: &Context, file: &Path, secrets: Secrets) -> Result
             }
             if imported.tasks_left > 0 {
                 lines.push_str(&format!(
-                    "\n{} tasks were skipped: another task is open here.",
-                    imported.tasks_left
+                    "\nSkipped {}: another task is open here.",
+                    plural(imported.tasks_left, "task")
                 ));
             }
             if secrets == Secrets::Redact {

@@ -18,7 +18,7 @@ use crate::import::{
 };
 use crate::problem::Problem;
 
-use super::output::{DIM, YELLOW, visible_text};
+use super::output::{DIM, YELLOW, plural, visible_text};
 use super::{Context, init};
 
 /// Records that may wait to be stored.
@@ -237,10 +237,11 @@ impl ImportedServer {
         }
         let count = |effect: &str| counts.get(effect).copied().unwrap_or(0);
         lines.push(format!(
-            "{} created, {} extended, {} unchanged {DIM}({turns} turns){DIM:#}",
+            "{} created, {} extended, {} unchanged {DIM}({}){DIM:#}",
             count("created"),
             count("extended"),
-            count("unchanged")
+            count("unchanged"),
+            plural(turns, "turn")
         ));
         lines.extend(self.redactor.as_ref().map(report::line));
         lines.join("\n")

@@ -15,7 +15,7 @@ use crate::import::{
 };
 use crate::problem::Problem;
 
-use super::output::{DIM, YELLOW, visible_text};
+use super::output::{DIM, YELLOW, plural, visible_text};
 use super::store::index;
 use super::{Context, init};
 
@@ -275,8 +275,11 @@ fn report(context: &Context, outcomes: &[Outcome], secrets: Secrets) -> Result<(
     print(context, outcomes, secrets)?;
     match failed {
         0 => Ok(()),
-        n => Err(Problem::failed("import_incomplete", format!("{n} files were not imported"))
-            .hint("the other files were imported; run the same command again")),
+        n => {
+            let message = format!("import incomplete: {} could not be imported", plural(n, "file"));
+            Err(Problem::failed("import_incomplete", message)
+                .hint("the other files were imported; run the same command again"))
+        }
     }
 }
 
@@ -363,7 +366,8 @@ fn lines(outcomes: &[Outcome]) -> String {
         }
     }
     lines.push(format!(
-        "{created} created, {extended} extended, {unchanged} unchanged {DIM}({turns} turns){DIM:#}"
+        "{created} created, {extended} extended, {unchanged} unchanged {DIM}({}){DIM:#}",
+        plural(turns, "turn")
     ));
     lines.join("\n")
 }

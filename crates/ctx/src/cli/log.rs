@@ -10,7 +10,7 @@ use crate::problem::Problem;
 
 use super::Context;
 use super::output::{DIM, GREEN, ID, YELLOW, more_line};
-use super::show::resolve;
+use super::show::resolve_commit;
 use super::table::{Cell, Column, Table};
 
 #[derive(clap::Args)]
@@ -31,9 +31,11 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let engine = context.engine()?;
+    let Some(engine) = context.engine_if_recorded()? else {
+        return context.print_nothing_recorded(|| json!({"commits": [], "next_cursor": null}));
+    };
     let before = match &args.before {
-        Some(digits) => Some(CommitId(resolve(&engine, digits).await?.id)),
+        Some(text) => Some(resolve_commit(&engine, text).await?),
         None => None,
     };
     let limit = usize::from(args.limit);

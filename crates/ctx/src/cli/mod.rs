@@ -52,34 +52,39 @@ mod sync;
 mod table;
 mod times;
 mod token;
+mod unknown_session;
 mod usage;
+mod usage_error;
 mod verify;
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use ctx_engine::{Engine, Indexing, Location, Options, ProviderClassifier, Recorder, Status};
 use ctx_providers::CommandClassifier;
 use ctx_providers::acp::AttachedClient;
-use serde_json::json;
+use serde_json::Value;
 
 use crate::agent_hooks::spool::Spool;
 use crate::config::{Config, TaskClassifier};
 use crate::data_dir;
 use crate::policy_file;
-use crate::problem::{Exit, Problem};
+use crate::problem::Problem;
 use crate::provider_setup;
 
 use output::Output;
+use unknown_session::GivenSessions;
 
 /// The session that the command line of a project uses by default.
 const DEFAULT_SESSION: &str = "main";
+/// What a verb that only reads says where no store is.
+const NOTHING_RECORDED: &str =
+    "Nothing recorded yet. Start a conversation with `ctx run TEXT` or `ctx chat`.";
 /// Time in which a verb stores the waiting records of hooks before it does its own work.
 const SPOOL_TIME: Duration = Duration::from_secs(2);
 
@@ -87,35 +92,36 @@ const SPOOL_TIME: Duration = Duration::from_secs(2);
 #[derive(Parser)]
 #[command(name = "ctx", version, propagate_version = true, arg_required_else_help = true)]
 #[command(
-    after_help = "Every command accepts --json. Exit codes: 0 success, 1 failure, 2 wrong usage."
+    after_help = "The store is in the directory of --data, else in the nearest .ctx above the \
+                  working directory, else in the data directory of the user.\nEvery command \
+                  accepts --json. Exit codes: 0 success, 1 failure, 2 wrong usage."
 )]
 #[command(next_help_heading = "Global options")]
 struct Cli {
-    /// Use this data directory, with ctx.toml and the store [env: CTX_DATA] [default: the nearest
-    /// .ctx, else the user's data directory]
+    // One line of 80 columns each: every verb repeats them in its help.
+    /// Use this data directory [env: CTX_DATA]
     #[arg(long, global = true, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Keep conversations in this PostgreSQL database, or in this directory [env: CTX_STORE]
-    /// [default: `store.url` in ctx.toml, else the data directory]
+    /// Use this database or directory [env: CTX_STORE]
     #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
-    /// Read this configuration file [env: CTX_CONFIG] [default: ctx.toml in the data directory]
+    /// Read this configuration [env: CTX_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Work in this session, given by label, id or short id [env: CTX_SESSION] [default: main]
+    /// Work in this session [env: CTX_SESSION]
     #[arg(long, global = true, value_name = "SESSION")]
     session: Option<String>,
-    /// Print one JSON document to standard output, and errors as JSON to standard error
+    /// Print one JSON document
     #[arg(long, global = true)]
     json: bool,
-    /// Print colours [env: NO_COLOR] [default: auto, which means on a terminal]
+    /// Use colours: auto, always or never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    #[arg(hide_default_value = true)]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
     color: ColorWhen,
-    /// Print times in UTC as RFC 3339 instead of relative local times
+    /// Print times in UTC, as RFC 3339
     #[arg(long, global = true)]
     utc: bool,
-    /// Print long output directly, without the pager [env: PAGER]
+    /// Print without a pager [env: PAGER]
     #[arg(long, global = true)]
     no_pager: bool,
     #[command(subcommand)]
@@ -292,6 +298,21 @@ impl Context {
         self.engine_without_providers(Indexing::OnDemand)
     }
 
+    /// The engine of a verb that only reads. `None` if nothing is recorded yet: no store is named,
+    /// and the default place has none.
+    fn engine_if_recorded(&self) -> Result<Option<Engine>, Problem> {
+        let is_named = self.data_is_named || self.config()?.store.url.is_some();
+        match self.engine() {
+            Err(problem) if problem.code == "no_store" && !is_named => Ok(None),
+            engine => engine.map(Some),
+        }
+    }
+
+    /// Says that nothing is recorded yet, and how to begin. `document` is the empty list.
+    fn print_nothing_recorded(&self, document: impl FnOnce() -> Value) -> Result<(), Problem> {
+        self.out.print(document, || NOTHING_RECORDED.to_owned())
+    }
+
     fn engine_without_providers(&self, indexing: Indexing) -> Result<Engine, Problem> {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, indexing };
@@ -400,9 +421,12 @@ pub(crate) fn run() -> ExitCode {
         .iter()
         .take_while(|argument| *argument != "--")
         .any(|argument| argument == "--json");
-    let cli = match Cli::try_parse_from(&arguments) {
-        Ok(cli) => cli,
-        Err(error) => return print_usage_error(&error, wants_json),
+    let parsed = Cli::command()
+        .try_get_matches_from(&arguments)
+        .and_then(|matches| Ok((GivenSessions::of(&matches), Cli::from_arg_matches(&matches)?)));
+    let (given, cli) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return usage_error::print(error, &arguments, wants_json),
     };
     match cli.color {
         ColorWhen::Auto => {}
@@ -426,6 +450,7 @@ pub(crate) fn run() -> ExitCode {
     match dispatch(&context, cli.verb) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
+            let problem = given.explain(&context, problem);
             context.out.print_problem(&problem);
             ExitCode::from(problem.exit as u8)
         }
@@ -459,27 +484,6 @@ async fn session_status(context: &Context, engine: &Engine) -> Result<Option<Sta
         Err(error) if error.code() == "no_session" => Ok(None),
         status => Ok(Some(status?)),
     }
-}
-
-fn print_usage_error(error: &clap::Error, wants_json: bool) -> ExitCode {
-    let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    if is_help || !wants_json {
-        let _ = error.print();
-        return if is_help { ExitCode::SUCCESS } else { ExitCode::from(Exit::WrongUse as u8) };
-    }
-    let text = error.to_string();
-    let lines = text.lines().take_while(|line| {
-        !line.starts_with("Usage:") && !line.starts_with("For more information")
-    });
-    let message =
-        lines.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
-    let document = json!({
-        "code": "wrong_use",
-        "message": message.trim_start_matches("error: "),
-        "hint": "list the commands with `ctx help`",
-    });
-    let _ = writeln!(std::io::stderr(), "{document}");
-    ExitCode::from(Exit::WrongUse as u8)
 }
 
 fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {

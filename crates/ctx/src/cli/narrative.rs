@@ -12,7 +12,7 @@ use super::Context;
 use super::commit_text::{command_lines, file_line};
 use super::log::{type_style, type_word};
 use super::output::{BOLD, DIM, ID, state_line, visible_line, visible_text};
-use super::times::Times;
+use super::times::{Times, system_time};
 use crate::task_record::{NoteRecord, TaskRecord};
 
 const NOTES_MAX: usize = 10_000;
@@ -25,11 +25,15 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let engine = context.engine()?;
-    let day = args.day.clone().unwrap_or_else(|| engine.now().day());
+    let engine = context.engine_if_recorded()?;
+    let now = engine.as_ref().map_or_else(system_time, Engine::now);
+    let day = args.day.clone().unwrap_or_else(|| now.day());
     let from = Timestamp::start_of_day(&day).ok_or_else(|| {
         Problem::wrong_use("bad_day", format!("invalid day `{day}`: use the format YYYY-MM-DD"))
     })?;
+    let Some(engine) = engine else {
+        return context.print_nothing_recorded(|| json!({"day": day, "notes": []}));
+    };
     let to = Timestamp(from.0.saturating_add_unsigned(Span::days(1).0));
     if context.out.is_json() {
         let notes = engine.records().narrative(from, to, NOTES_MAX).await?;

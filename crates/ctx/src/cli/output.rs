@@ -1,6 +1,7 @@
 //! Input and output of the verbs: text for a person, or one JSON document with `--json`. Colours
 //! and the pager are used only on a terminal.
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Read, Write};
 
 use anstyle::{AnsiColor, Style};
@@ -162,8 +163,8 @@ pub(crate) fn visible_line(text: &str, max_chars: usize) -> String {
 }
 
 /// `1 session`, `2 sessions`.
-pub(crate) fn plural(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+pub(crate) fn plural<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == N::from(1) { "" } else { "s" })
 }
 
 /// The last line of a list that is not complete.

@@ -7,7 +7,7 @@ use ctx_engine::core::id::{CommitId, ObjectId, TurnId};
 use ctx_engine::core::object::{Kind, Object, ObjectError};
 use ctx_engine::core::short_id::{HASH_DIGITS, SHORT_MIN, hash_beginning, ulid_beginning};
 use ctx_engine::core::turn::Header;
-use ctx_engine::{CommitQuery, Engine, Found, Record};
+use ctx_engine::{CommitQuery, Engine, Found, PAGE_MAX, Record};
 use serde_json::{Value, json};
 
 use crate::json::{object_json, task_json};
@@ -17,10 +17,14 @@ use super::output::{BOLD, DIM, plural, task_lines, visible_line, visible_text};
 use super::session::transcript;
 use super::{Context, commit_text};
 
+/// Where ids are listed.
+const LISTS: &str = "list the commits with `ctx log`, the turns of a session with \
+                     `ctx session tree SESSION`, or find both with `ctx search WORDS`";
+
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Show the commit, step, turn, blob or task with this id (a unique beginning is enough);
-    /// `HEAD` is the newest commit of the project
+    /// `HEAD` is the newest commit of the project, `HEAD~2` or `HEAD^^` the second before it
     id: String,
 }
 
@@ -115,29 +119,92 @@ fn collect_ids(value: &Value, ids: &mut BTreeSet<String>) {
     }
 }
 
-/// Finds the object that `text` refers to by its id or the beginning of its id.
-pub(super) async fn resolve(engine: &Engine, text: &str) -> Result<Found, Problem> {
-    if hash_beginning(text).is_none() {
-        return Err(invalid(text));
+/// The commit that `text` refers to: `HEAD`, a commit before it, or the beginning of an id.
+pub(super) async fn resolve_commit(engine: &Engine, text: &str) -> Result<CommitId, Problem> {
+    if let Some(back) = steps_before_head(text) {
+        return commit_before_head(engine, text, back).await;
     }
-    engine.ids().object(text).await?.ok_or_else(|| missing(text))
+    let list = "list the commits with `ctx log`";
+    if hash_beginning(text).is_none() {
+        return Err(invalid(text).hint(list));
+    }
+    let missing = || {
+        Problem::failed("not_found", format!("commit `{}` not found", visible_line(text, 80)))
+            .hint(list)
+    };
+    let found = engine.ids().commit(text).await?.ok_or_else(missing)?;
+    // A complete id is not looked up.
+    let object = engine.records().object(found.0).await?;
+    object.filter(|object| object.kind == Kind::Commit).map(|_| found).ok_or_else(missing)
 }
 
 async fn find(engine: &Engine, text: &str) -> Result<Record, Problem> {
-    if text == "HEAD" {
-        let project = Some(engine.project().to_owned());
-        let query = CommitQuery { project, limit: 1, ..CommitQuery::default() };
-        let newest = engine.records().commits(&query).await?.pop();
-        let (id, _) = newest.ok_or_else(|| {
-            Problem::failed("not_found", "there is no HEAD: the project has no commits yet")
-                .hint("seal a task with `ctx stage seal`")
-        })?;
+    if let Some(back) = steps_before_head(text) {
+        let id = commit_before_head(engine, text, back).await?;
         return Ok(Record::Object(Found { id: id.0, kind: Kind::Commit }));
     }
-    if hash_beginning(text).is_none() && ulid_beginning(text).is_none() {
-        return Err(invalid(text));
+    let is_id = hash_beginning(text).is_some() || ulid_beginning(text).is_some();
+    let found = if is_id { engine.ids().record(text).await? } else { None };
+    let is_stored = match found {
+        // A complete id is not looked up.
+        Some(Record::Task(id)) => engine.tasks().get(id).await?.is_some(),
+        _ => true,
+    };
+    match found.filter(|_| is_stored) {
+        Some(record) => Ok(record),
+        None if engine.sessions().get(text).await.is_ok() => Err(is_session(text)),
+        None if is_id => Err(missing(text)),
+        None => Err(invalid(text)),
     }
-    engine.ids().record(text).await?.ok_or_else(|| missing(text))
+}
+
+/// How many commits before HEAD a text such as `HEAD~2` or `HEAD^` names; 0 for `HEAD`.
+fn steps_before_head(text: &str) -> Option<usize> {
+    let mut rest = text.strip_prefix("HEAD")?;
+    let mut back = 0_usize;
+    while let Some(mark) = rest.chars().next() {
+        rest = &rest[mark.len_utf8()..];
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let steps = match mark {
+            '~' if digits > 0 => rest[..digits].parse().ok()?,
+            '^' if digits > 0 => return None,
+            '~' | '^' => 1,
+            _ => return None,
+        };
+        rest = &rest[digits..];
+        back = back.checked_add(steps)?;
+    }
+    Some(back)
+}
+
+/// The commit of the project that is so many lines below the first one of `ctx log`.
+async fn commit_before_head(engine: &Engine, text: &str, back: usize) -> Result<CommitId, Problem> {
+    let (mut left, mut before) = (back, None);
+    loop {
+        let project = Some(engine.project().to_owned());
+        let limit = left.saturating_add(1).min(PAGE_MAX);
+        let query = CommitQuery { project, limit, before, ..CommitQuery::default() };
+        let page = engine.records().commits(&query).await?;
+        match page.get(left) {
+            Some((id, _)) => return Ok(*id),
+            None if page.len() == PAGE_MAX => {
+                left -= PAGE_MAX;
+                before = page.last().map(|(id, _)| *id);
+            }
+            None => return Err(no_commit_before(text, back - left + page.len())),
+        }
+    }
+}
+
+fn no_commit_before(text: &str, count: usize) -> Problem {
+    let (why, hint) = match count {
+        0 => ("the project has no commits yet".to_owned(), "seal a task with `ctx stage seal`"),
+        count => {
+            let count = plural(count as u64, "commit");
+            (format!("the project has {count}"), "list the commits with `ctx log`")
+        }
+    };
+    Problem::failed("not_found", format!("there is no {text}: {why}")).hint(hint)
 }
 
 fn invalid(text: &str) -> Problem {
@@ -149,9 +216,44 @@ fn invalid(text: &str) -> Problem {
             visible_line(text, 80)
         ),
     )
+    .hint(LISTS)
 }
 
 fn missing(name: &str) -> Problem {
-    Problem::failed("not_found", format!("no object or task has the id `{name}`"))
-        .hint("find ids with `ctx log` or `ctx search`")
+    let name = visible_line(name, 80);
+    let message = format!("no commit, step, turn, blob or task has the id `{name}`");
+    Problem::failed("not_found", message).hint(LISTS)
+}
+
+fn is_session(name: &str) -> Problem {
+    let name = visible_line(name, 80);
+    let message =
+        format!("`{name}` is a session: `ctx show` takes a commit, step, turn, blob or task");
+    Problem::wrong_use("bad_id", message)
+        .hint(format!("show its messages with `ctx session show {name}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commits_before_head_are_counted() {
+        let table = [
+            ("HEAD", Some(0)),
+            ("HEAD~", Some(1)),
+            ("HEAD^", Some(1)),
+            ("HEAD~3", Some(3)),
+            ("HEAD~2^^", Some(4)),
+            ("HEAD~0", Some(0)),
+            ("HEAD^2", None),
+            ("HEAD~x", None),
+            ("HEADS", None),
+            ("HEAD~99999999999999999999999", None),
+            ("head", None),
+        ];
+        for (text, back) in table {
+            assert_eq!(steps_before_head(text), back, "{text}");
+        }
+    }
 }

@@ -1,8 +1,10 @@
 //! `ctx status`: show the project, its open tasks and all sessions of the directory.
 
+use std::path::Path;
+
 use ctx_engine::core::commit::Commit;
 use ctx_engine::core::id::CommitId;
-use ctx_engine::{CommitQuery, Engine, Info, PAGE_MAX, Status};
+use ctx_engine::{CommitQuery, Info, PAGE_MAX, Status};
 use serde_json::{Value, json};
 
 use crate::json;
@@ -10,11 +12,11 @@ use crate::json::{commit_json, task_json};
 use crate::problem::Problem;
 
 use super::output::{
-    BOLD, DIM, commit_line, more_line, state_line, task_lines, visible_line, visible_text,
+    BOLD, DIM, commit_line, more_line, plural, state_line, task_lines, visible_line, visible_text,
 };
 use super::session::{list, sessions_here};
 use super::stage::idle_line;
-use super::{Context, session_status};
+use super::{Context, init, session_status};
 
 /// Sessions that the table shows.
 const SESSIONS_SHOWN: usize = 20;
@@ -23,7 +25,15 @@ const SESSIONS_SHOWN: usize = 20;
 pub(super) struct Args {}
 
 pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
-    let engine = context.engine()?;
+    let Some(engine) = context.engine_if_recorded()? else {
+        let store = context.store_name(&context.config()?)?;
+        let project = init::project_name(Path::new("."));
+        return context.print_nothing_recorded(|| {
+            let mut document = document(context, &project, &store, None, &Status::default(), &[]);
+            document["search"] = json!({"lag": 0});
+            document
+        });
+    };
     let head = engine
         .records()
         .commits(&CommitQuery {
@@ -40,7 +50,8 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     // A store that cannot be written has no index to be behind.
     let lag = engine.records().search_lag().await.unwrap_or(0);
     if context.out.is_json() {
-        let mut document = document(context, &engine, &store, head.as_ref(), &status, &sessions);
+        let mut document =
+            document(context, engine.project(), &store, head.as_ref(), &status, &sessions);
         document["search"] = json!({"lag": lag});
         return context.out.print(|| document, String::new);
     }
@@ -48,22 +59,28 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         format!("{BOLD}{}{BOLD:#} {DIM}{store}{DIM:#}", visible_line(engine.project(), 80)),
         String::new(),
     ];
+    let others: Vec<Info> = sessions
+        .into_iter()
+        .filter(|info| info.session.turn_count > 0 || info.session.label != context.session)
+        .collect();
+    let tasks_of_others = task_section(&others, context);
     match &status.task {
         Some(task) => {
             lines.push(task_lines(task));
             lines.push(idle_line(&status));
         }
-        None => lines.push("No task is open. Start one with `ctx stage start TASK`.".to_owned()),
+        None if tasks_of_others.is_empty() => {
+            lines.push("No task is open. Start one with `ctx stage start TASK`.".to_owned());
+        }
+        None => {}
     }
     if let Some(prompt) = &status.prompt {
         lines.extend([String::new(), visible_text(&prompt.text)]);
     }
-    let others: Vec<Info> = sessions
-        .into_iter()
-        .filter(|info| info.session.turn_count > 0 || info.session.label != context.session)
-        .collect();
-    lines.extend(task_section(&others, context));
-    lines.push(String::new());
+    if lines.last().is_some_and(|line| !line.is_empty()) {
+        lines.push(String::new());
+    }
+    lines.extend(tasks_of_others);
     lines.push(head.as_ref().map_or_else(
         || "No commits yet.".to_owned(),
         |(id, commit)| format!("HEAD {}", commit_line(*id, commit)),
@@ -78,7 +95,7 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         }
     }
     if lag > 0 {
-        lines.push(format!("{DIM}search: {lag} rows are not indexed yet{DIM:#}"));
+        lines.push(format!("{DIM}search: {} not indexed yet{DIM:#}", plural(lag, "row")));
     }
     context.out.print_paged(|| json!(null), || lines)
 }
@@ -90,16 +107,16 @@ fn task_section(others: &[Info], context: &Context) -> Vec<String> {
         let Some(task) = info.task.as_ref().filter(|task| task.commit.is_none()) else { continue };
         let label = visible_line(&info.session.label, 60);
         let description = visible_line(&task.description, 100);
-        lines.push(String::new());
         lines.push(format!("{BOLD}{description}{BOLD:#} {DIM}in {label}{DIM:#}"));
         lines.push(state_line(&task.state));
+        lines.push(String::new());
     }
     lines
 }
 
 fn document(
     context: &Context,
-    engine: &Engine,
+    project: &str,
     store: &str,
     head: Option<&(CommitId, Commit)>,
     status: &Status,
@@ -122,7 +139,7 @@ fn document(
     json!({
         "data": context.data,
         "store": store,
-        "project": engine.project(),
+        "project": project,
         "head": head.map(|(id, commit)| commit_json::commit(*id, commit)),
         "task": status.task.as_ref().map(task_json::task),
         "pending_prompt": status.prompt.as_ref().map(task_json::prompt),

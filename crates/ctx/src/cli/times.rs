@@ -47,6 +47,11 @@ impl Times {
     }
 }
 
+/// The time of the computer, for a verb without a store.
+pub(crate) fn system_time() -> Timestamp {
+    Timestamp(jiff::Timestamp::now().as_millisecond())
+}
+
 /// `5 min`; empty below a minute, `None` above a week.
 fn short(span: Span) -> Option<String> {
     Some(match span.seconds() {

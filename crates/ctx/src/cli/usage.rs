@@ -4,23 +4,38 @@ use clap::Subcommand;
 use ctx_engine::core::prices::TABLE_DATE;
 use ctx_engine::core::text_limits::one_line;
 use ctx_engine::core::time::Timestamp;
-use ctx_engine::core::usage::{Bill, By, parse_since};
+use ctx_engine::core::usage::{Bill, parse_since};
 use ctx_engine::core::usage_query::{Sort, UsageQuery};
-use ctx_engine::{UsageKey, UsageReport};
+use ctx_engine::{Engine, UsageKey, UsageReport};
 use serde_json::json;
 
 use crate::json::usage_json::{ROWS_MAX, UsageDocument, UsageSum};
 use crate::problem::Problem;
 
 use super::Context;
-use super::output::{BOLD, DIM};
+use super::output::{BOLD, DIM, plural};
+use super::table::{Cell, Column, Table};
+use super::times::system_time;
 
 /// Longest key in a table, in characters.
 const KEY_MAX_CHARS: usize = 40;
 const UNKNOWN: &str = "unknown";
-const HEADS: [&str; 8] =
-    ["turns", "messages", "tools", "fresh", "cached", "output", "cost", "time"];
-const TOOL_HEADS: [&str; 4] = ["turns", "calls", "failed", "rate"];
+const COLUMNS: [Column; 8] = [
+    Column::number("turns"),
+    Column::number("messages").if_width(90),
+    Column::number("tools").if_width(90),
+    Column::number("fresh").if_width(70),
+    Column::number("cached").if_width(70),
+    Column::number("output"),
+    Column::number("cost"),
+    Column::number("time"),
+];
+const TOOL_COLUMNS: [Column; 4] = [
+    Column::number("turns"),
+    Column::number("calls"),
+    Column::number("failed"),
+    Column::number("rate"),
+];
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -68,10 +83,18 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 }
 
 async fn report(context: &Context, args: &Args) -> Result<(), Problem> {
-    let engine = context.engine()?;
-    let query = query(args, engine.now())?;
+    let engine = context.engine_if_recorded()?;
+    let query = query(args, engine.as_ref().map_or_else(system_time, Engine::now))?;
+    let Some(engine) = engine else {
+        let nothing = UsageReport { rows: Vec::new(), total: Bill::default() };
+        return context.print_nothing_recorded(|| json!(UsageDocument::new(&query, &nothing)));
+    };
     let report = engine.usage().report(&query).await?;
-    context.out.print(|| json!(UsageDocument::new(&query, &report)), || lines(&query, &report))
+    let width = context.out.width();
+    context.out.print_paged(
+        || json!(UsageDocument::new(&query, &report)),
+        || lines(&query, &report, width),
+    )
 }
 
 fn query(args: &Args, now: Timestamp) -> Result<UsageQuery, Problem> {
@@ -119,52 +142,46 @@ async fn statusline(context: &Context) -> Result<(), Problem> {
     context.out.print(
         || json!({"today": UsageSum::from(&today)}),
         || {
-            let turns = today.tally.turns;
-            let plural = if turns == 1 { "" } else { "s" };
+            let turns = plural(today.tally.turns, "turn");
             let tokens = amount(today.tally.tokens());
-            format!("today {} · {tokens} tokens · {turns} turn{plural}", cost(&today))
+            format!("today {} · {tokens} tokens · {turns}", cost(&today))
         },
     )
 }
 
-fn lines(query: &UsageQuery, report: &UsageReport) -> String {
+fn lines(query: &UsageQuery, report: &UsageReport, width: Option<usize>) -> Vec<String> {
     if report.rows.is_empty() {
-        return "No usage. Send a message with `ctx run`.".to_owned();
+        return vec!["No usage. Send a message with `ctx run`.".to_owned()];
     }
     let tools = query.counts_tools();
-    let mut heads = vec![query.by.name()];
-    heads.extend(query.second.map(By::name));
-    heads.extend(if tools { &TOOL_HEADS[..] } else { &HEADS[..] });
+    let mut columns = vec![Column::text(query.by.name())];
+    columns.extend(query.second.map(|by| Column::text(by.name())));
+    columns.extend(if tools { &TOOL_COLUMNS[..] } else { &COLUMNS[..] });
     let values = |bill: &Bill| if tools { tool_line(bill) } else { line(bill) };
-    let mut cells = vec![heads.into_iter().map(str::to_owned).collect()];
+    let mut table = Table::new(columns);
     for row in report.rows.iter().take(ROWS_MAX) {
         let keys = [Some(&row.key), row.second.as_ref()].into_iter().flatten().map(key_text);
-        cells.push(keys.chain(values(&row.bill)).collect());
+        table.row(keys.chain(values(&row.bill)).map(Cell::new));
     }
     let mut total = vec!["total".to_owned()];
     total.extend(query.second.map(|_| String::new()));
     total.extend(values(&report.total));
-    cells.push(total);
-    let mut lines = aligned(&cells);
-    if let Some(head) = lines.first_mut() {
-        *head = format!("{DIM}{head}{DIM:#}");
-    }
-    if let Some(total) = lines.last_mut() {
-        *total = format!("{BOLD}{total}{BOLD:#}");
-    }
+    table.row(total.iter().map(|text| Cell::styled(text, BOLD)));
+    let mut lines = table.lines(width);
     let more = report.rows.len().saturating_sub(ROWS_MAX);
     if more > 0 {
         lines.insert(lines.len() - 1, format!("{DIM}… {more} more{DIM:#}"));
     }
     if report.total.unpriced_turns > 0 {
         let unpriced = report.total.unpriced_turns;
-        let (plural, verb) = if unpriced == 1 { ("", "has") } else { ("s", "have") };
+        let verb = if unpriced == 1 { "has" } else { "have" };
+        let unpriced = plural(unpriced, "turn");
         lines.push(format!(
-            "{DIM}{unpriced} turn{plural} {verb} no known cost. Set prices under [prices] in \
-             ctx.toml; those of the program are of {TABLE_DATE}.{DIM:#}"
+            "{DIM}{unpriced} {verb} no known cost. Set prices under [prices] in ctx.toml; those \
+             of the program are of {TABLE_DATE}.{DIM:#}"
         ));
     }
-    lines.join("\n")
+    lines
 }
 
 fn key_text(key: &UsageKey) -> String {
@@ -178,18 +195,10 @@ fn key_text(key: &UsageKey) -> String {
         UsageKey::DeletedSession => "(deleted)".to_owned(),
         UsageKey::Tool(name) => name.clone(),
     };
-    // Names come from other programs: control characters must not reach the terminal.
-    let visible: String = text.chars().flat_map(visible).collect();
-    one_line(&visible, KEY_MAX_CHARS)
+    one_line(&text, KEY_MAX_CHARS)
 }
 
-fn visible(c: char) -> impl Iterator<Item = char> {
-    let escaped = c.is_control().then(|| c.escape_default());
-    let plain = escaped.is_none().then_some(c);
-    escaped.into_iter().flatten().chain(plain)
-}
-
-/// Calls and failures, in the order of `TOOL_HEADS`.
+/// Calls and failures, in the order of `TOOL_COLUMNS`.
 fn tool_line(bill: &Bill) -> Vec<String> {
     let failed = bill.failed_calls.unwrap_or(0);
     vec![
@@ -200,7 +209,7 @@ fn tool_line(bill: &Bill) -> Vec<String> {
     ]
 }
 
-/// The values of a sum, in the order of `HEADS`.
+/// The values of a sum, in the order of `COLUMNS`.
 fn line(bill: &Bill) -> Vec<String> {
     let tally = &bill.tally;
     let tokens = |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), amount);
@@ -254,20 +263,6 @@ fn duration(ms: u64) -> String {
     }
 }
 
-/// Rows of cells as lines: the first column is aligned left, the others right.
-fn aligned(cells: &[Vec<String>]) -> Vec<String> {
-    let columns = cells.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        cells.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
-    };
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    let pad = |(column, cell): (usize, &String)| match column {
-        0 => format!("{cell:<width$}", width = widths[0]),
-        _ => format!("{cell:>width$}", width = widths[column]),
-    };
-    cells.iter().map(|row| row.iter().enumerate().map(pad).collect::<Vec<_>>().join("  ")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,11 +290,5 @@ mod tests {
         for (ms, text) in table {
             assert_eq!(duration(ms), text);
         }
-    }
-
-    #[test]
-    fn control_characters_of_a_name_are_visible() {
-        let key = UsageKey::Model(Some("a\u{1b}]52;c;x\u{7}\nb".to_owned()));
-        assert_eq!(key_text(&key), "a\\u{1b}]52;c;x\\u{7}\\nb");
     }
 }

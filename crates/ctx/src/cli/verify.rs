@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::problem::Problem;
 
 use super::Context;
+use super::output::plural;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -32,14 +33,14 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
                     .map(|finding| format!("{}: {}", finding.what, finding.fault)),
             );
             lines.push(format!(
-                "{} turns, {} steps, {} commits, {} blobs, {} tasks, {} sessions, {} bytes: {}",
-                report.turns,
-                report.steps,
-                report.commits,
-                report.blobs,
-                report.tasks,
-                report.sessions,
-                report.bytes,
+                "{}, {}, {}, {}, {}, {}, {}: {}",
+                plural(report.turns, "turn"),
+                plural(report.steps, "step"),
+                plural(report.commits, "commit"),
+                plural(report.blobs, "blob"),
+                plural(report.tasks, "task"),
+                plural(report.sessions, "session"),
+                plural(report.bytes, "byte"),
                 if report.findings.is_empty() { "no damage found" } else { "damaged" }
             ));
             lines.join("\n")
@@ -48,7 +49,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     match report.findings.len() {
         0 => Ok(()),
         n => {
-            Err(Problem::failed("damaged", format!("the store is damaged: {n} faults were found"))
+            let found = plural(n, "fault");
+            Err(Problem::failed("damaged", format!("the store is damaged: found {found}"))
                 .hint("rebuild derived data with `ctx verify --repair`, or restore a backup"))
         }
     }

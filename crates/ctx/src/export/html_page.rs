@@ -36,7 +36,9 @@ impl Format for HtmlPage {
         let hash = |text: &str| base64(digest(&SHA256, text.as_bytes()).as_ref());
         let facts = &self.facts;
         let title = escape(facts.name());
-        let mut about = vec![facts.created_at.to_string(), format!("{} turns", facts.turn_count)];
+        let plural = if facts.turn_count == 1 { "" } else { "s" };
+        let turns = format!("{} turn{plural}", facts.turn_count);
+        let mut about = vec![facts.created_at.to_string(), turns];
         about.extend(facts.working_dir.clone());
         about.push(facts.label.clone());
         let about: Vec<String> = about.iter().map(|one| escape(one)).collect();

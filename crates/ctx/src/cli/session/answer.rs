@@ -2,15 +2,15 @@
 
 use ctx_engine::core::answer_match::{AnswerTarget, answer_target};
 use ctx_engine::core::refusal::Refusal;
-use ctx_engine::core::suspension::{Answer, CallResult};
-use ctx_engine::{Engine, Info};
+use ctx_engine::core::suspension::{Answer, CallResult, Suspension};
+use ctx_engine::{Engine, Info, short_among};
 
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::read_text;
+use super::super::output::{read_text, visible_line};
 use super::send_and_follow::{Asking, Exchange};
-use super::transcript::waiting_lines;
+use super::transcript::{session_argument, waiting_lines};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
@@ -41,19 +41,21 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         return Err(missing_answer(&info));
     }
     let suspension = match &args.suspension {
-        Some(text) => Some(
-            engine
-                .ids()
-                .suspension(&args.session_name, text)
-                .await?
-                .ok_or(Refusal::NoSuspension)?,
-        ),
+        Some(text) => {
+            let found = engine.ids().suspension(&args.session_name, text).await?;
+            Some(found.ok_or_else(|| unknown_suspension(&info, Some(text)))?)
+        }
         None => None,
     };
-    let target = answer_target(&info.suspensions, info.prompt.as_ref(), suspension, &answer)?;
+    let unknown = |problem: Problem| match &*problem.code {
+        "no_suspension" => unknown_suspension(&info, args.suspension.as_deref()),
+        _ => problem,
+    };
+    let target = answer_target(&info.suspensions, info.prompt.as_ref(), suspension, &answer);
+    let target = target.map_err(|refusal| unknown(refusal.into()))?;
     let exchange = Exchange::start(context, &engine, &args.session_name, Asking::Never).await?;
     let answered = submit(&engine, &args.session_name, target, answer).await;
-    exchange.finish(answered.map(|()| None)).await
+    exchange.finish(answered.map(|()| None)).await.map_err(unknown)
 }
 
 fn missing_answer(info: &Info) -> Problem {
@@ -65,6 +67,30 @@ fn missing_answer(info: &Info) -> Problem {
     };
     Problem::wrong_use("wrong_use", "the answer is missing: give a choice or `--result ID=TEXT`")
         .hint(hint)
+}
+
+/// Names the suspension that was looked up, and those that are open.
+fn unknown_suspension(info: &Info, text: Option<&str>) -> Problem {
+    let ids: Vec<_> = info.suspensions.iter().map(|one| one.id.0).collect();
+    let one = |(suspension, short): (&Suspension, String)| {
+        format!("`{short}` ({})", suspension.awaited.kind.name())
+    };
+    let open: Vec<String> = info.suspensions.iter().zip(short_among(&ids)).map(one).collect();
+    let session = session_argument(info);
+    let hint = match open.as_slice() {
+        [] => format!(
+            "the session waits for nothing; show its messages with `ctx session show {session}`"
+        ),
+        open => format!(
+            "open suspensions: {}; `ctx session show {session}` shows what they wait for",
+            open.join(", ")
+        ),
+    };
+    let message = match text {
+        Some(text) => format!("suspension `{}` not found", visible_line(text, 80)),
+        None => format!("there is nothing to answer: session `{session}` has no suspension"),
+    };
+    Problem::from(Refusal::NoSuspension).message(message).hint(hint)
 }
 
 async fn submit(

@@ -66,11 +66,14 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 
 async fn apply_changes(engine: &Engine, args: &Args) -> Result<(), Problem> {
     if let Some(item) = &args.withdraw {
-        engine.messages().withdraw(&args.session_name, find_id(engine, args, item).await?).await?;
+        let id = find_id(engine, args, item).await?;
+        let withdrawn = engine.messages().withdraw(&args.session_name, id).await;
+        withdrawn.map_err(|error| with_id(error.into(), item))?;
     }
     if let Some([item, text]) = args.edit.as_deref() {
-        let item = find_id(engine, args, item).await?;
-        engine.messages().edit(&args.session_name, item, &read_text(text)?).await?;
+        let (id, text) = (find_id(engine, args, item).await?, read_text(text)?);
+        let edited = engine.messages().edit(&args.session_name, id, &text).await;
+        edited.map_err(|error| with_id(error.into(), item))?;
     }
     if let Some([item, position]) = args.moved.as_deref() {
         let invalid = || {
@@ -79,10 +82,19 @@ async fn apply_changes(engine: &Engine, args: &Args) -> Result<(), Problem> {
         };
         let position =
             position.parse().ok().filter(|position| *position > 0).ok_or_else(invalid)?;
-        let item = find_id(engine, args, item).await?;
-        engine.messages().reorder(&args.session_name, item, position).await?;
+        let id = find_id(engine, args, item).await?;
+        let moved = engine.messages().reorder(&args.session_name, id, position).await;
+        moved.map_err(|error| with_id(error.into(), item))?;
     }
     Ok(())
+}
+
+/// Names the id that was looked up in the error about a missing message.
+fn with_id(problem: Problem, text: &str) -> Problem {
+    if problem.code != Refusal::NoInboxItem.code() {
+        return problem;
+    }
+    problem.message(format!("message `{text}` not found in the inbox"))
 }
 
 async fn find_id(engine: &Engine, args: &Args, text: &str) -> Result<MessageId, Problem> {
@@ -92,5 +104,5 @@ async fn find_id(engine: &Engine, args: &Args, text: &str) -> Result<MessageId, 
         return Err(Problem::wrong_use("bad_id", message).hint(list));
     }
     let found = engine.ids().inbox_item(&args.session_name, text).await?;
-    found.ok_or_else(|| Refusal::NoInboxItem.into())
+    found.ok_or_else(|| with_id(Refusal::NoInboxItem.into(), text))
 }

@@ -1,7 +1,7 @@
 //! `ctx session list`: list sessions by last activity.
 
 use ctx_engine::core::session::Status;
-use ctx_engine::{Engine, Info, SessionQuery};
+use ctx_engine::{Engine, Hidden, Info, SessionQuery};
 use serde_json::{Value, json};
 
 use crate::json::session_json::Session;
@@ -35,12 +35,17 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let engine = context.engine()?;
+    let Some(engine) = context.engine_if_recorded()? else {
+        let hidden = Hidden::default();
+        return context
+            .print_nothing_recorded(|| json!({"sessions": [], "hidden": hidden, "total": 0}));
+    };
     let statuses = match (args.all, args.archived) {
         (true, _) => Vec::new(),
         (false, true) => vec![Status::Active, Status::Suspended, Status::Archived],
         (false, false) => vec![Status::Active, Status::Suspended],
     };
+    let is_filtered = args.waiting || args.project.is_some() || !args.words.is_empty();
     let words = (!args.words.is_empty()).then(|| args.words.join(" "));
     let (waiting, limit) = (args.waiting, usize::from(args.limit));
     let query = SessionQuery {
@@ -64,7 +69,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         || json!({"sessions": document, "hidden": hidden, "total": total}),
         || {
             if infos.is_empty() {
-                lines.push("No sessions. Start one with `ctx run TEXT`.".to_owned());
+                lines.push(match is_filtered {
+                    true => "No session matches.".to_owned(),
+                    false => "No sessions. Start one with `ctx run TEXT` or `ctx chat`.".to_owned(),
+                });
             }
             if more > 0 {
                 lines.push(more_line(more, "session", "show more with `--limit N`"));

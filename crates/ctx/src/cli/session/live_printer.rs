@@ -11,6 +11,7 @@ use ctx_engine::core::turn::Status;
 
 use super::super::output::{DIM, Output, check_written, visible_text};
 use super::transcript::{error_line, message_text};
+use super::word_wrapper::WordWrapper;
 use crate::problem::Problem;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub(in crate::cli) enum Detail {
 pub(in crate::cli) struct LivePrinter {
     target: Target,
     detail: Detail,
+    out: Output,
+    wrapper: WordWrapper,
     /// Text already printed, by message.
     printed_text: HashMap<MessageId, String>,
     printed_questions: HashSet<MessageId>,
@@ -54,6 +57,8 @@ impl LivePrinter {
         Self {
             target,
             detail,
+            out: out.clone(),
+            wrapper: WordWrapper::default(),
             printed_text: HashMap::new(),
             printed_questions: HashSet::new(),
             printed_thoughts: HashMap::new(),
@@ -95,7 +100,8 @@ impl LivePrinter {
         self.print_pending_error()?;
         self.printed_text.entry(message).or_default().push_str(text);
         self.open_line(message, false)?;
-        self.write(&visible_text(text))
+        let shown = self.wrapped(&visible_text(text));
+        self.write(&shown)
     }
 
     fn print_thought_delta(&mut self, words: &TextDelta) -> Result<(), Problem> {
@@ -109,7 +115,32 @@ impl LivePrinter {
             return Ok(());
         }
         self.open_line(words.message_id, true)?;
-        self.write(&format!("{DIM}{}{DIM:#}", visible_text(&new)))
+        let shown = self.wrapped(&visible_text(&new));
+        self.write(&format!("{DIM}{shown}{DIM:#}"))
+    }
+
+    /// The text with line breaks between words on a terminal; elsewhere as it is.
+    fn wrapped(&mut self, text: &str) -> String {
+        match self.width() {
+            Some(width) => self.wrapper.push(text, width),
+            None => text.to_owned(),
+        }
+    }
+
+    /// Columns of the terminal, which may have changed.
+    fn width(&self) -> Option<usize> {
+        (self.target == Target::Terminal).then(|| self.out.width()).flatten()
+    }
+
+    /// Prints the word whose end has not arrived yet.
+    pub(in crate::cli) fn print_held_word(&mut self) -> Result<(), Problem> {
+        let Some(width) = self.width() else { return Ok(()) };
+        let held = self.wrapper.take_held(width);
+        match self.open_line {
+            _ if held.is_empty() => Ok(()),
+            Some((_, true)) => self.write(&format!("{DIM}{held}{DIM:#}")),
+            _ => self.write(&held),
+        }
     }
 
     /// Ends the current line if it belongs to another message or to the other kind of text.
@@ -213,6 +244,8 @@ impl LivePrinter {
     }
 
     pub(in crate::cli) fn end_line(&mut self) -> Result<(), Problem> {
+        self.print_held_word()?;
+        self.wrapper = WordWrapper::default();
         match self.open_line.take() {
             Some((message, false))
                 if self.printed_text.get(&message).is_some_and(|text| text.ends_with('\n')) =>

@@ -29,12 +29,14 @@ pub(super) mod session_follower;
 pub(super) mod terminal_prompts;
 pub(super) mod transcript;
 mod turn_marks;
+mod word_wrapper;
 
 use std::path::Path;
 
 use clap::Subcommand;
 use ctx_engine::core::id::TurnId;
 use ctx_engine::core::session::Status;
+use ctx_engine::core::short_id::{HASH_DIGITS, SHORT_MIN, hash_beginning};
 use ctx_engine::{Engine, Info, PAGE_MAX, SessionQuery};
 use serde_json::json;
 
@@ -43,7 +45,7 @@ use crate::json::session_json::Session;
 use crate::problem::Problem;
 
 use super::Context;
-use super::show::resolve;
+use super::output::visible_line;
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
@@ -143,16 +145,21 @@ fn print_session(context: &Context, info: &Info, what: &str) -> Result<(), Probl
 
 /// Finds the turn that `text` refers to by its id or the beginning of its id.
 async fn resolve_turn(engine: &Engine, text: &str) -> Result<TurnId, Problem> {
-    let Some(turn) = engine.ids().turn(text).await? else {
-        // The error names the object of another kind, if there is one.
-        let found = resolve(engine, text).await?;
-        return Err(Problem::failed(
-            "not_found",
-            format!("no turn has the id `{text}`: it is a {}", found.kind),
-        )
-        .hint("show the turns with `ctx session tree SESSION`"));
+    if let Some(turn) = engine.ids().turn(text).await? {
+        return Ok(turn);
+    }
+    let shown = visible_line(text, 80);
+    let problem = if hash_beginning(text).is_none() {
+        let why = format!("it has {HASH_DIGITS} hex digits; the first {SHORT_MIN} or more suffice");
+        Problem::wrong_use("bad_id", format!("invalid turn id `{shown}`: {why}"))
+    } else {
+        let why = match engine.ids().object(text).await? {
+            Some(found) => format!(": the id is that of a {}", found.kind),
+            None => String::new(),
+        };
+        Problem::failed("not_found", format!("turn `{shown}` not found{why}"))
     };
-    Ok(turn)
+    Err(problem.hint("list the turns with `ctx session tree SESSION`"))
 }
 
 /// The sessions of this directory, those with the newest activity first: those that work in it and,

@@ -95,7 +95,10 @@ impl SessionFollower {
                     }
                     None => return Err(ctx_engine::core::Refusal::NoSession.into()),
                 },
-                () = tokio::time::sleep(QUIET) => return self.take_over(info).await,
+                () = tokio::time::sleep(QUIET) => {
+                    self.printer.print_held_word()?;
+                    return self.take_over(info).await;
+                }
                 _ = self.interrupts.recv() => return self.interrupt().await,
             }
         }

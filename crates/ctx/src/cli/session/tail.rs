@@ -45,6 +45,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             break;
         }
         let Ok(item) = tokio::time::timeout(QUIET, follow.next()).await else {
+            printer.print_held_word()?;
             // If the process that ran the session has died, recover its run.
             engine.runs().end_orphaned(info.session.id).await?;
             info = engine.sessions().get(&session).await?;

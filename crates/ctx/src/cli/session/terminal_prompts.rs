@@ -9,6 +9,7 @@ use ctx_engine::core::text_limits::one_line;
 use ctx_engine::{Engine, Info};
 
 use crate::problem::Problem;
+use crate::waiting_prompt::prompt_text;
 
 use super::super::Context;
 use super::super::output::visible_text;
@@ -115,7 +116,8 @@ async fn ask_prompt(
     info: &Info,
 ) -> Result<bool, Problem> {
     let Some(prompt) = &info.prompt else { return Ok(false) };
-    follower.printer.print_line(&visible_text(&prompt.text))?;
+    let text = prompt_text(prompt, info.task.as_ref());
+    follower.printer.print_line(&visible_text(&text))?;
     let Some(text) = follower.read_line(ANSWER_PROMPT).await? else {
         return Ok(false);
     };

@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::json::variant_name;
 use crate::markdown;
 use crate::problem::Problem;
+use crate::waiting_prompt::prompt_text;
 
 use super::super::Context;
 use super::super::output::{BOLD, DIM, GREEN, RED, YELLOW, plural, visible_line, visible_text};
@@ -225,7 +226,7 @@ pub(super) fn waiting_lines(info: &Info) -> Vec<String> {
         lines.push(format!(
             "{}\nAnswer with `ctx session answer {session} continue` or \
              `ctx session answer {session} start_fresh`.",
-            visible_text(&prompt.text)
+            visible_text(&prompt_text(prompt, info.task.as_ref()))
         ));
     }
     if info.session.delivery != Delivery::Open && !info.inbox.is_empty() {

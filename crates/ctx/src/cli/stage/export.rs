@@ -9,6 +9,7 @@ use crate::problem::Problem;
 
 use super::super::Context;
 use super::super::bundle_file::BundleFile;
+use super::super::output::plural;
 
 pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), Problem> {
     let mut recorder = context.engine()?.tasks().find_recorder(&context.session).await?;
@@ -25,10 +26,10 @@ pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), 
         },
         || {
             format!(
-                "Wrote {} ({} bytes, {} steps). Import it with `ctx stage import {}`.",
+                "Wrote {} ({} bytes, {}). Import it with `ctx stage import {}`.",
                 file.display(),
                 bytes.len(),
-                manifest.steps,
+                plural(manifest.steps, "step"),
                 file.display()
             )
         },

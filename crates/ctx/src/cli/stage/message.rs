@@ -24,9 +24,13 @@ pub(super) async fn run(context: &Context, text: &str) -> Result<(), Problem> {
             })
         },
         || {
-            format!("Classified as: {}\n{}", outcome.intent.name(), reply_lines(reply))
-                .trim_end()
-                .to_owned()
+            let mut lines = vec![format!("Classified as: {}", outcome.intent.name())];
+            lines.push(reply_lines(reply));
+            if reply.task.is_none() && reply.commit.is_none() && reply.prompt.is_none() {
+                lines.push("No task is open. Start one with `ctx stage start TASK`.".to_owned());
+            }
+            lines.retain(|line| !line.is_empty());
+            lines.join("\n").trim_end().to_owned()
         },
     )
 }

@@ -8,6 +8,7 @@ use crate::json::task_json;
 use crate::problem::Problem;
 
 use super::super::Context;
+use super::super::output::plural;
 use super::{print_commit, print_task};
 
 pub(super) async fn start(context: &Context, task: &str) -> Result<(), Problem> {
@@ -27,8 +28,8 @@ pub(super) async fn flush(context: &Context) -> Result<(), Problem> {
         || json!({"task": task_json::task(&task)}),
         || {
             format!(
-                "All observations are on disk: {} steps, the newest is {}.",
-                task.steps,
+                "All observations are on disk: {}, the newest is {}.",
+                plural(task.steps, "step"),
                 task.head.0.short()
             )
         },

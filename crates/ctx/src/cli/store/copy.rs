@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::problem::Problem;
 
 use super::super::Context;
+use super::super::output::plural;
 
 /// The tables that the text names.
 const NAMED: [&str; 5] = ["sessions", "turns", "steps", "commits", "blobs"];
@@ -42,10 +43,11 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     context.out.print(|| document(&from, &to, &copied), || text(&from, &to, &copied))?;
     match copied.verified.findings.len() {
         0 => Ok(()),
-        n => {
-            Err(Problem::failed("damaged", format!("the target is damaged: {n} faults were found"))
-                .hint("find out with `ctx verify` whether the source is damaged as well"))
-        }
+        n => Err(Problem::failed(
+            "damaged",
+            format!("the target is damaged: found {}", plural(n, "fault")),
+        )
+        .hint("find out with `ctx verify` whether the source is damaged as well")),
     }
 }
 
@@ -90,10 +92,12 @@ fn text(from: &Location, to: &Location, copied: &CopiedStore) -> String {
     let rows: u64 = tables.iter().map(|rows| rows.copied).sum();
     let skipped: u64 = tables.iter().map(|rows| rows.skipped).sum();
     let named = tables.iter().filter(|rows| NAMED.contains(&rows.table));
-    let named: Vec<String> = named.map(|rows| format!("{} {}", rows.copied, rows.table)).collect();
-    let mut lines = vec![format!("Copied {from} to {to}: {rows} rows; {}.", named.join(", "))];
+    let named = named.map(|rows| plural(rows.copied, rows.table.trim_end_matches('s')));
+    let (named, rows) = (named.collect::<Vec<_>>().join(", "), plural(rows, "row"));
+    let mut lines = vec![format!("Copied {from} to {to}: {rows}; {named}.")];
     if skipped > 0 {
-        lines.push(format!("Skipped {skipped} rows that the target has or does not need."));
+        let skipped = plural(skipped, "row");
+        lines.push(format!("Skipped {skipped} that the target has or does not need."));
     }
     for renamed in &copied.report.renamed {
         lines.push(format!(

@@ -82,6 +82,8 @@ fn status_covers_the_sessions_of_the_directory() {
     let said = repo.says(["status"]);
     assert!(said.contains("Buy milk in milk"), "the task of each session: {said}");
     assert!(said.contains("waiting for an answer"), "{said}");
+    assert!(!said.contains("No task is open"), "a task of another session is open: {said}");
+    assert!(Repo::new().says(["status"]).contains("No task is open"));
 }
 
 #[test]
@@ -151,6 +153,19 @@ fn global_flags_have_a_section_of_their_own() {
     assert!(own.contains("--archived") && !own.contains("--data"), "{help}");
     for flag in ["--data", "--store", "--json", "--utc", "--color", "--no-pager"] {
         assert!(global.contains(flag), "{flag}: {help}");
+    }
+    // One line each, at the end, in a terminal of 80 columns.
+    for verb in [&[][..], &["session", "list"], &["session", "answer"], &["usage"], &["serve"]] {
+        let mut command = repo.command([verb, &["--help"]].concat());
+        let output = command.env("COLUMNS", "80").output().expect("it runs");
+        let help = String::from_utf8(output.stdout).expect("text");
+        let (_, global) = help.split_once("Global options:\n").expect("a section");
+        let section: Vec<&str> = global.lines().take_while(|line| !line.is_empty()).collect();
+        assert_eq!(section.len(), 8, "{verb:?}: {help}");
+        for line in section {
+            assert!(line.trim_start().starts_with("--") && line.len() <= 80, "{verb:?}: {line}");
+        }
+        assert!(!global.contains("Options:"), "{help}");
     }
 }
 

@@ -117,10 +117,9 @@ fn without_a_store_a_verb_fails_and_creates_none() {
     let nowhere = repo.beside("nowhere");
     for arguments in [
         vec!["stage", "status"],
-        vec!["log"],
+        vec!["session", "show", "s"],
         vec!["stage", "note", "x"],
         vec!["verify"],
-        vec!["status"],
     ] {
         let (exit, error) = repo.fails(&arguments);
         assert_eq!((exit, &error["code"]), (1, &json!("no_store")), "{arguments:?}");

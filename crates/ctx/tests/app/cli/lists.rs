@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
 use crate::harness::repo::{AGENTLESS, Repo};
 
@@ -99,6 +100,67 @@ fn commits_and_other_records_fit_the_width() {
         page.ends_with("2 more commits; show them with `--before 0###` or `--limit N`\n"),
         "{page}"
     );
+}
+
+#[test]
+fn search_results_fit_the_width_and_name_session_author_and_time() {
+    let repo = Repo::new();
+    repo.ok(["session", "new", "--label", "s", "--title", STRANGE]);
+    let question = "Where is the needle \u{1b}[31m in this long sentence, which does not fit into \
+                    sixty columns?";
+    repo.ok(["session", "send", "s", question]);
+    repo.ok(["stage", "start", "Look for the needle"]);
+    repo.ok(["stage", "note", "The needle was in the haystack"]);
+    repo.ok(["stage", "seal"]);
+    let hits = repo.ok(["search", "needle"])["hits"].as_array().expect("hits").clone();
+    let mut ids: Vec<String> = hits
+        .iter()
+        .map(|hit| hit["session"].as_str().expect("a session")[10..14].to_owned())
+        .collect();
+    let opened = |hit: &Value| {
+        let id = hit["turn"].as_str().or(hit["commit"].as_str()).expect("an id");
+        format!("ctx show {}", &id[..4])
+    };
+    ids.extend(hits.iter().map(opened));
+    for width in WIDTHS {
+        let text = printed(&repo, width, &["search", "needle"], &ids);
+        let width_max: usize = width.parse().expect("a number");
+        let is_wide = |line: &&str| UnicodeWidthStr::width(*line) > width_max;
+        assert_eq!(text.lines().find(is_wide), None, "{text}");
+        golden(&format!("search-{width}"), &text);
+    }
+    let utc = repo.says(["search", "needle", "--utc"]);
+    for hit in &hits {
+        assert!(utc.contains(hit["at"].as_str().expect("a time")), "{utc}");
+    }
+    let shown = repo.says(["search", "role:user", "needle"]);
+    assert!(shown.contains(" You · "), "{shown}");
+    let shown = repo.says(["search", "role:assistant", "needle"]);
+    assert!(shown.contains(" demo · "), "the agent: {shown}");
+}
+
+#[test]
+fn sessions_to_continue_and_usage_fit_the_width() {
+    let repo = Repo::new();
+    repo.ok([
+        "run",
+        "A question with a long text that is the title of its session",
+        "--label",
+        "s",
+    ]);
+    let listed = repo.ok(["continue"]);
+    let id = listed["sessions"][0]["id"].as_str().expect("an id")[10..22].to_owned();
+    for width in WIDTHS {
+        let text = printed(&repo, width, &["continue"], std::slice::from_ref(&id));
+        golden(&format!("continue-{width}"), &text);
+        let text = printed(&repo, width, &["usage", "--by", "session"], &[]);
+        let mut table = text.lines().take_while(|line| !line.contains("no known cost"));
+        let width_max: usize = width.parse().expect("a number");
+        assert!(table.all(|line| line.chars().count() <= width_max), "{text}");
+        assert!(text.contains("\ntotal"), "{text}");
+    }
+    repo.ok(["continue", &id, "and more"]);
+    assert_eq!(repo.ok(["session", "show", "s"])["session"]["turn_count"], 2);
 }
 
 #[test]

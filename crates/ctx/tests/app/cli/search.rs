@@ -123,10 +123,14 @@ fn a_hit_names_its_session_and_how_to_open_it() {
     let repo = noted(&["The \u{1b}[31m backoff\u{7} doubles"]);
     let commit = repo.ok(["search", "backoff"])["hits"][0]["commit"].clone();
     let shown = repo.says(["search", "backoff"]);
-    let short = &commit.as_str().expect("a commit")[..12];
-    for part in
-        ["main", "task normal", &format!("ctx show {short}"), "\u{241b}[31m backoff\u{2407}"]
-    {
+    let short = &commit.as_str().expect("a commit")[..4];
+    for part in [
+        "main",
+        "task normal",
+        "just now",
+        &format!("ctx show {short}"),
+        "\u{241b}[31m backoff\u{2407}",
+    ] {
         assert!(shown.contains(part), "{part} is not in {shown}");
     }
     assert!(!shown.contains('\u{7}'));

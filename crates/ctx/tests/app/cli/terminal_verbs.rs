@@ -100,6 +100,46 @@ fn markdown_is_rendered_in_the_width_of_the_terminal() {
 }
 
 #[test]
+fn streamed_text_is_wrapped_between_words_on_a_terminal_and_unchanged_in_a_pipe() {
+    let repo = Repo::new();
+    let words = "A sentence of seventeen characters and extraordinarily long words, again.";
+    repo.ok(["session", "new", "--label", "s"]);
+    let piped = repo.says(["session", "send", "s", words]);
+    let answer = repo.ok(["session", "show", "s"])["messages"][1]["content"][0]["text"].clone();
+    assert_eq!(piped, format!("{}\n", answer.as_str().expect("a text")), "byte for byte");
+    let mut running = on_terminal(&repo, &["run", words], 40);
+    assert_eq!(running.exit().code(), Some(0));
+    running.wait_for("continue with");
+    let raw = String::from_utf8(running.raw()).expect("text").replace("\r\n", "\n");
+    let (text, _) = raw.split_once("\u{1b}").unwrap_or((&raw, ""));
+    assert!(text.lines().count() > 1 && text.lines().all(|line| line.len() <= 40), "{text}");
+    let joined = text.trim_end().replace('\n', " ");
+    assert!(joined.contains(words), "no word is broken: {text}");
+}
+
+#[test]
+fn a_prompt_names_the_message_that_waits() {
+    let repo = Repo::new();
+    repo.configure("[clocks]\ntask_ask = \"1ms\"\n");
+    repo.ok(["run", "hello", "--label", "s"]);
+    repo.ok(["--session", "s", "stage", "start", "Add retry logic"]);
+    repo.ok(["--session", "s", "stage", "ask", "Which backoff?"]);
+    repo.ok(["session", "send", "s", "Exponential, with jitter"]);
+    let shown = repo.says(["session", "show", "s"]);
+    let waiting = "Welcome back! You were working on: Add retry logic\nThe agent asked: Which \
+                   backoff?\nYour message waits: Exponential, with jitter\nA) Continue that work";
+    assert!(shown.contains(waiting), "{shown}");
+    let mut resumed = on_terminal(&repo, &["session", "resume", "s"], 80);
+    resumed.wait_for("Enter to decide later");
+    assert!(resumed.screen().contains("Your message waits: Exponential"), "{}", resumed.screen());
+    resumed.send("/quit\r");
+    resumed.exit();
+    let chat = on_terminal(&repo, &["chat", "s"], 80);
+    chat.wait_for("Your message waits: Exponential, with jitter");
+    chat.wait_for("The agent asked: Which backoff?");
+}
+
+#[test]
 fn long_output_goes_through_the_pager() {
     let repo = Repo::new();
     repo.ok(["session", "new", "--label", "s", "--title", "A title"]);
