@@ -145,9 +145,12 @@ pub(super) async fn import_each(
     let (mut done, mut outcomes) = (0, Vec::with_capacity(sources.len()));
     let known = &*ledger;
     let mut effects = stream::iter(sources)
-        .map(|source| async move {
+        .map(|source| {
             let change = known.change(&source).unwrap_or(Change::Grown);
-            (import_one(engine, &change, &source, secrets).await, source, change)
+            let (engine, read, changed) = (engine.clone(), source.clone(), change.clone());
+            let task = async move { import_one(&engine, &changed, &read, secrets).await };
+            let task = tokio::spawn(task);
+            async move { (task.await.unwrap_or_else(stopped), source, change) }
         })
         .buffered(AT_ONCE);
     let mut entries = Vec::new();
@@ -175,6 +178,10 @@ pub(super) async fn import_each(
         tracing::warn!(%error, "the list of imported files was not written");
     }
     outcomes
+}
+
+fn stopped(error: tokio::task::JoinError) -> Effect {
+    Effect::Failed(Problem::failed("internal", format!("the import was stopped: {error}")))
 }
 
 impl Outcome {

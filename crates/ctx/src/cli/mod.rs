@@ -507,10 +507,13 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
     if let Verb::Chat(args) = verb {
         return chat::run(context, &args);
     }
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| {
+    let runtime = match verb {
+        // Files are read, compressed and stored at the same time.
+        Verb::Import(_) => multi_threaded_runtime()?,
+        _ => tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| {
             Problem::failed("internal", format!("failed to start the async runtime: {e}"))
-        })?;
+        })?,
+    };
     let result = runtime.block_on(async {
         match verb {
             Verb::Init(args) => init::run(context, &args).await,

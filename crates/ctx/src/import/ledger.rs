@@ -56,7 +56,7 @@ pub(crate) struct Entry {
 }
 
 /// How a file differs from what was read.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
     /// The file was not read before, or has more records.
     Grown,
