@@ -93,7 +93,7 @@ pub(crate) struct Indexer {
     files: Files,
     main: Connection,
     search_db: Option<SearchDb>,
-    tails: HashMap<Table, Tail>,
+    tails: Tails,
 }
 
 /// Rows up to the watermark that the next batch indexes again, because their run is not full. A
@@ -106,6 +106,7 @@ struct Tail {
 }
 
 type HashRow = (i64, [u8; 32]);
+type Tails = HashMap<Table, Tail>;
 
 impl Indexer {
     pub(crate) fn open(files: &Files) -> Result<Self, Error> {
@@ -140,7 +141,7 @@ impl Indexer {
     /// Runs a function with the connections. An index in memory is not filled here: `false`.
     fn run(
         &mut self,
-        run: impl FnOnce(&Connection, &mut SearchDb, &mut HashMap<Table, Tail>) -> Result<bool, Error>,
+        run: impl FnOnce(&Connection, &mut SearchDb, &mut Tails) -> Result<bool, Error>,
     ) -> Result<bool, Error> {
         let search_db = SearchDb::current(&mut self.search_db, &self.files, &self.main)?;
         if search_db.is_in_memory() {
@@ -168,7 +169,7 @@ fn hash_batch(
     main: &Connection,
     search_db: &mut SearchDb,
     table: Table,
-    tails: &mut HashMap<Table, Tail>,
+    tails: &mut Tails,
 ) -> Result<bool, Error> {
     // One snapshot: other processes delete rows.
     let main = main.unchecked_transaction()?;

@@ -78,8 +78,9 @@ pub(super) fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Executes this program again with a setting of its allocator, which is read when a program starts:
-/// memory that is not used is returned to the system at once. A conversation stays open for hours.
+/// Executes this program again with a setting of its allocator, which is read when a program
+/// starts: memory that is not used is returned to the system at once. A conversation stays open
+/// for hours.
 fn return_memory_at_once() {
     use std::os::unix::process::CommandExt;
     const SETTING: &str = "MIMALLOC_PURGE_DELAY";

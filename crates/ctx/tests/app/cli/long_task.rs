@@ -29,6 +29,7 @@ pub(crate) fn add_notes(repo: &Repo, count: usize) {
             }
         }
         work.flush().await.expect("the task is open");
+        engine.maintenance().update_indexes().await.expect("indexes");
     });
 }
 
