@@ -72,9 +72,11 @@ with tempfile.TemporaryDirectory() as directory:
     fill(directory)
     for width in (60, 100, 160):
         shown = ""
-        for words in (["session", "list"], ["log"], ["provider", "list"], ["session", "tree", "talk"]):
+        for words in (["session", "list"], ["log"], ["provider", "list"], ["search", "retry"],
+                      ["session", "tree", "talk"]):
             shown += f"\x1b[2m$ ctx {' '.join(words)}\x1b[0m\n"
             shown += run(directory, *words, "--color", "always", width=width) + "\n"
+        shown = shown.replace(directory, "/home/ann/shop".ljust(len(directory)))
         page = pathlib.Path(directory, "page.html")
         page.write_text(
             "<meta charset=utf-8><style>body{margin:0;background:#1e222a;color:#d7dae0}"
