@@ -157,10 +157,22 @@ export function Composer(props: Props) {
       void submit();
     }
   };
+  /** The next letter belongs to the message: outside of fields, letters are shortcuts. */
+  const focusField = (event: MouseEvent) => {
+    const target = event.target as HTMLElement;
+    const isChoice = target.closest('.delivery-choice') !== null;
+    if (isChoice) {
+      // The arrow keys choose, too, and keep the focus. A label takes the focus after this event.
+      if (event.detail > 0) requestAnimationFrame(() => field.current?.focus());
+    } else if (!target.closest('button, input, select, textarea, a, label, li')) {
+      field.current?.focus();
+    }
+  };
   return (
     <form
       class="composer"
       aria-label="New message"
+      onClick={focusField}
       onSubmit={(event) => {
         event.preventDefault();
         void submit();

@@ -9,7 +9,7 @@ import { toggleArchived } from './session-actions';
 import { setSearchText } from './session-list-store';
 import { currentStore, stopRun } from './session-view';
 import { focusSearch, openAdjacentSession } from './sidebar';
-import { showError, undoNewest } from './toast';
+import { showError, showToast, undoNewest } from './toast';
 import { jumpToMessage } from './transcript';
 
 const HANDLERS: Record<string, () => void> = {
@@ -41,7 +41,10 @@ export function openNewSession(): void {
 
 function archiveCurrent(): void {
   const session = currentStore.value?.session.value;
-  if (session) void toggleArchived(session).catch(showError);
+  if (session?.state === 'running') {
+    // A letter that was meant for the message must not stop the agent.
+    showToast({ text: 'The agent is working. Stop it with Esc before you archive the session.' });
+  } else if (session) void toggleArchived(session).catch(showError);
 }
 
 /** Escape stops the current run, except in a field that is not the message field. */

@@ -54,6 +54,25 @@ test('while the agent works the choice is in words, and Escape stops', () =>
     assert.equal(await page.getByRole('radio').count(), 0);
   }));
 
+test('what is typed after a click beside the field or on a choice is a message', () =>
+  onPage('#/new', async (page) => {
+    await sendMessage(page, 'slow 600');
+    await untilRow(page, DEMO.filler);
+    const stop = await page.getByRole('button', { name: 'Stop', exact: true }).boundingBox();
+    await page.mouse.click(stop.x - 30, stop.y + stop.height / 2);
+    await page.keyboard.type('end');
+    await page.getByText('Add to queue', { exact: true }).click();
+    await page.waitForFunction(() => document.activeElement?.matches('.composer textarea'));
+    await page.keyboard.type(' of it');
+    assert.equal(await messageField(page).inputValue(), 'end of it');
+    assert.ok(await page.getByRole('radio', { name: 'Add to queue' }).isChecked());
+    await page.locator('.transcript, .scroller').first().click();
+    await page.keyboard.press('e');
+    await page.getByText('The agent is working. Stop it with Esc').waitFor();
+    const { state, status } = await server.api('GET', `/sessions/${sessionIdOf(page)}`);
+    assert.deepEqual([state, status], ['running', 'active']);
+  }));
+
 test('stop and send ends the answer and runs the new message next', () =>
   onPage('#/new', async (page) => {
     await sendMessage(page, 'slow 600');
