@@ -130,6 +130,8 @@ test('the palette has every action of the page', async () => {
     await untilRow(page, DEMO.quote('two'));
     const palette = page.getByRole('dialog', { name: 'Open a session or run an action' });
     const open = async (words) => {
+      // Ctrl K would close a palette that is still there.
+      await palette.waitFor({ state: 'hidden' });
       await page.locator('.scroller, .page-body').first().focus();
       await page.keyboard.press('Control+k');
       await palette.getByRole('combobox').fill(words);
