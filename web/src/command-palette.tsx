@@ -149,7 +149,13 @@ export function CommandPalette() {
       class="palette"
       ref={dialog}
       aria-label="Open a session or run an action"
-      onClose={() => (isPaletteOpen.value = false)}
+      onCancel={(event) => {
+        event.preventDefault();
+        close();
+      }}
+      onClose={(event) => {
+        if (event.currentTarget.isConnected) isPaletteOpen.value = false;
+      }}
       onClick={(event) => event.target === dialog.current && close()}
     >
       <PaletteContent close={close} />
