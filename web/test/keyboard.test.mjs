@@ -118,8 +118,13 @@ test('the palette opens sessions and runs actions', async () => {
     await palette.getByRole('option', { name: /^Archive this session/ }).waitFor();
     await page.keyboard.press('Enter');
     await listItem(page, session).waitFor({ state: 'detached' });
-    await page.keyboard.press('?');
-    await page.getByRole('dialog').getByText('Open a session or run an action').waitFor();
+    const help = page.getByRole('dialog').getByText('Open a session or run an action');
+    await until('the help is open', async () => {
+      // The field of a new session takes the focus when it appears.
+      await page.evaluate(() => document.activeElement?.blur());
+      await page.keyboard.press('?');
+      return help.isVisible();
+    });
   });
 });
 
