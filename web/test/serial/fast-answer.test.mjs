@@ -16,9 +16,9 @@ import {
 const TOKENS_PER_SECOND = 200;
 const SECONDS = 4;
 const FRAME_MAX_MS = 50;
-/** Other processes delay frames. The CPU time of the page itself must stay below half of a frame. */
-const TASK_MAX_MS = FRAME_MAX_MS / 2;
-const ATTEMPTS_MAX = 3;
+/** Other processes delay frames. The CPU time of a task of the page itself must stay below a frame. */
+const TASK_MAX_MS = FRAME_MAX_MS;
+const ATTEMPTS_MAX = 5;
 
 /** Writes one token each five milliseconds: Markdown with paragraphs, code and lists. */
 async function stream(request, response) {

@@ -1,7 +1,9 @@
 //! `ctx hook record`: events of agents outside ctx in the open task.
 
+use std::fs::File;
 use std::path::Path;
 use std::process::Output;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -61,6 +63,9 @@ fn a_conversation_is_recorded_in_a_task() {
     wrote(&repo, &repo.write("src/client.rs", "fn retry() {}\n"));
     ran(&repo, "cargo test");
     let read = repo.write("notes.txt", "a note");
+    // Times of files advance in steps: within one step the next command may have written it.
+    let file = File::options().append(true).open(&read).expect("the file");
+    file.set_modified(SystemTime::now() - Duration::from_secs(60)).expect("its time");
     let fields = json!({"tool_name": "Read", "tool_input": {"file_path": read}});
     claude(&repo, "PostToolUse", fields);
     let fields = json!({"tool_name": "Bash", "tool_input": {"command": "false"},

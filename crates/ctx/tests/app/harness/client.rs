@@ -122,6 +122,27 @@ impl Client {
         headers: &[(&str, &str)],
         body: &Value,
     ) -> std::io::Result<Response> {
+        let stream = self.begin_within(timeout, path, headers, body)?;
+        read_response(&mut BufReader::new(stream))
+    }
+
+    /// Sends a request with a JSON body, and leaves the answer to the caller.
+    pub(crate) fn begin(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> std::io::Result<TcpStream> {
+        self.begin_within(TIMEOUT, path, headers, body)
+    }
+
+    fn begin_within(
+        &self,
+        timeout: Duration,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> std::io::Result<TcpStream> {
         let mut stream = self.connect_within(timeout)?;
         let text = body.to_string();
         let method = if body.is_null() { "GET" } else { "POST" };
@@ -137,7 +158,7 @@ impl Client {
             head.push_str("\r\n");
         }
         stream.write_all(head.as_bytes())?;
-        read_response(&mut BufReader::new(stream))
+        Ok(stream)
     }
 
     fn connect_within(&self, timeout: Duration) -> std::io::Result<TcpStream> {

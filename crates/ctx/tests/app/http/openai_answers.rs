@@ -350,13 +350,14 @@ fn a_repeated_request_gets_the_first_answer_and_waits_for_it() {
 
 #[test]
 fn a_run_goes_on_without_its_client_and_a_second_request_waits_its_turn() {
-    let model = ModelServer::in_pieces(Duration::from_millis(40), |_| {
+    let model = ModelServer::in_pieces(Duration::from_millis(100), |_| {
         (0..8).map(|n| format!("w{n} ")).collect()
     });
     let server = Server::configured(&model.config(""));
     let body = json!({"model": "ctx", "messages": [user("first")], "metadata": {"session": "s"}});
-    let gone = server.send_within(Duration::from_millis(100), "/v1/chat/completions", &[], &body);
-    assert!(gone.is_err(), "the client has left");
+    let client = server.begin("/v1/chat/completions", &[], &body).expect("a request");
+    wait_until("the run has started", || server.get("/api/sessions/s").status == 200);
+    drop(client);
     let body = json!({"model": "ctx", "messages": [user("second")], "user": "s"});
     let second = server.post("/v1/chat/completions", &body).is(200);
     assert_eq!(second["choices"][0]["message"]["content"].as_str().map(str::len), Some(24));
