@@ -359,9 +359,13 @@ pub(crate) trait Tx: Db {
         Ok(())
     }
 
-    /// Executes a statement. In a maintenance transaction it returns the number of rows that it
-    /// changed; in a group of writes, which a driver may send with COMMIT, the number is not known.
-    fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, Error>;
+    /// Executes a statement. A driver may send inserts and statements later, at the latest with
+    /// COMMIT; every query of the transaction finds their rows, except in a group of writes.
+    fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<(), Error>;
+
+    /// Executes a statement of a maintenance transaction, and returns the number of rows that it
+    /// changed.
+    fn execute_counted(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, Error>;
 
     /// Inserts a row of an object table together with its body. The statement's last five
     /// parameters are the body's place, which the driver adds: `seg, off, len, packing, size`.

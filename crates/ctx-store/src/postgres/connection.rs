@@ -273,6 +273,11 @@ impl Conn {
         self.push_statement(&statement, 0, |_, _| IsNull::Yes)
     }
 
+    /// Size of the pipeline.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.socket.borrow().output.len()
+    }
+
     /// Sends the pipeline, and returns the answer to each statement.
     pub(super) fn run(&self) -> Result<Vec<Answer>, Failed> {
         let mut pipeline = self.pipeline.take();

@@ -18,6 +18,8 @@ use super::values::{Owned, encode, type_of};
 
 /// Row numbers that one call of the sequence reserves: the increment of `row_numbers`.
 pub(super) const BLOCK: i64 = 64;
+/// Size of the statements of a maintenance transaction, in bytes, from which they are sent.
+const UNSENT_MAX_BYTES: usize = 1 << 18;
 /// The `seg` of every body.
 const SEGMENT: i64 = 1;
 
@@ -95,7 +97,8 @@ pub(super) struct PgTx<'c> {
     /// Reserved row numbers. The last block has the smallest: a turn has a larger number than its
     /// parent.
     numbers: Vec<Range<i64>>,
-    /// Statements that are sent with COMMIT; `None` in a maintenance transaction.
+    /// Statements that are sent with COMMIT; `None` in a maintenance transaction, which sends them
+    /// with its next query.
     queued: Option<Vec<Queued>>,
     /// The write of the group that is being run.
     write: usize,
@@ -208,15 +211,20 @@ impl<'c> PgTx<'c> {
         }
     }
 
-    fn run(&mut self, sql: &'static str, numbered: bool, args: &[Arg<'_>]) -> Result<u64, Error> {
+    /// Executes a statement later: with COMMIT, or in a maintenance transaction with the next
+    /// query.
+    fn run(&mut self, sql: &'static str, numbered: bool, args: &[Arg<'_>]) -> Result<(), Error> {
         let write = self.write;
         if let Some(queued) = &mut self.queued {
             let args = args.iter().map(Owned::of).collect();
             queued.push(Queued { sql, numbered, args, write });
-            return Ok(0);
+            return Ok(());
         }
         self.push(sql, numbered, args)?;
-        Ok(self.db.conn.run()?.pop().unwrap_or_default().changed)
+        if self.db.conn.unsent_bytes() >= UNSENT_MAX_BYTES {
+            self.db.conn.run()?;
+        }
+        Ok(())
     }
 
     fn insert_as(
@@ -275,8 +283,13 @@ impl Tx for PgTx<'_> {
         self.insert_as(number, sql, args)
     }
 
-    fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, Error> {
+    fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<(), Error> {
         self.run(sql, false, args)
+    }
+
+    fn execute_counted(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, Error> {
+        self.push(sql, false, args)?;
+        Ok(self.db.conn.run()?.pop().unwrap_or_default().changed)
     }
 
     fn insert_object(
@@ -302,6 +315,6 @@ impl Tx for PgTx<'_> {
     }
 
     fn erase(&mut self, place: &Place, _: Timestamp) -> Result<(), Error> {
-        self.execute("DELETE FROM bodies WHERE id = ?1", &[Arg::Int(place.off)]).map(drop)
+        self.execute("DELETE FROM bodies WHERE id = ?1", &[Arg::Int(place.off)])
     }
 }

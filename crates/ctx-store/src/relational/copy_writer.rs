@@ -152,7 +152,7 @@ impl Copy {
             })
             .collect();
         let number = match table.insert {
-            Insert::Keyed => return Ok(tx.execute(table.insert_sql, &args)? > 0),
+            Insert::Keyed => return Ok(tx.execute_counted(table.insert_sql, &args)? > 0),
             Insert::Object(kind) => {
                 tx.insert_object(kind, table.insert_sql, &args, row.body.as_ref())?
             }
@@ -415,7 +415,7 @@ impl Copy {
         self.finish_tasks(tx)?;
         self.finish_sessions(tx)?;
         // An identity may belong to an entity that was merged in the target.
-        while tx.execute(
+        while tx.execute_counted(
             "UPDATE identities SET entity =
                (SELECT merged_into FROM entities WHERE entities.id = identities.entity)
              WHERE entity IN (SELECT id FROM entities WHERE merged_into IS NOT NULL)",

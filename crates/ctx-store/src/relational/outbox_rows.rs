@@ -179,7 +179,7 @@ pub(crate) fn retry(tx: &mut dyn Tx, id: OutgoingId, now: Timestamp) -> Result<O
 
 /// Makes the rows due that processes which have ended had claimed.
 pub(crate) fn release(tx: &mut dyn Tx, nodes: &[String], now: Timestamp) -> Result<u64, Error> {
-    tx.execute(
+    tx.execute_counted(
         "UPDATE outbox SET next_attempt_at = ?2, claimed_by = NULL
          WHERE status = 'pending' AND claimed_by IN LIST(?1)",
         args![nodes, now],

@@ -19,7 +19,7 @@ pub(crate) fn repair(tx: &mut dyn Tx) -> Result<Vec<String>, Error> {
         repair_task(tx, row, &mut repaired)?;
     }
     for (what, sql) in SESSION_COLUMNS {
-        match tx.execute(sql, args![])? {
+        match tx.execute_counted(sql, args![])? {
             0 => {}
             n => repaired.push(format!("{what} of {n} sessions")),
         }
@@ -40,7 +40,7 @@ pub(crate) fn repair(tx: &mut dyn Tx) -> Result<Vec<String>, Error> {
 fn repair_skips(tx: &mut dyn Tx, repaired: &mut Vec<String>) -> Result<(), Error> {
     let mut links = 0;
     loop {
-        let some = tx.execute(
+        let some = tx.execute_counted(
             "UPDATE turns SET skip = (
                SELECT CASE WHEN p.depth + COALESCE(ss.depth, 0) = 2 * COALESCE(s.depth, 0)
                            THEN s.skip ELSE p.id END

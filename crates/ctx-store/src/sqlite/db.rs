@@ -261,7 +261,11 @@ impl Tx for SqliteTx<'_> {
         Ok(self.db.connection.last_insert_rowid())
     }
 
-    fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, Error> {
+    fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<(), Error> {
+        self.execute_counted(sql, args).map(drop)
+    }
+
+    fn execute_counted(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, Error> {
         self.db.with_statement(sql, args, |statement| Ok(statement.raw_execute()? as u64))
     }
 

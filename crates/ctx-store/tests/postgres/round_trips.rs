@@ -26,6 +26,23 @@ async fn a_write_takes_two_round_trips() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_sends_many_rows_in_one_round_trip() {
+    const TURNS: i64 = 200;
+    let (source, target) = (Database::fresh(), Database::fresh());
+    let from = open(&source.url());
+    let writer = SessionWriter::create(&from, "main", 0).await;
+    for ms in 1..=TURNS {
+        writer.say("hello", ms).await;
+    }
+    let proxy = Proxy::to(target.server.port);
+    let to = open(&target.url_at(proxy.port));
+    let before = proxy.trips();
+    from.copy_into(&to, false).await.expect("copied");
+    let trips = proxy.trips() - before;
+    assert!(trips < TURNS as u64 / 2, "{trips} round trips for {TURNS} turns");
+}
+
 /// Two updates of a session's row per message: neither writes an index.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_writes_no_index_of_its_session() {

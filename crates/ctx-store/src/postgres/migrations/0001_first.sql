@@ -13,7 +13,8 @@ CREATE SEQUENCE row_numbers INCREMENT BY 64 START WITH 64;
 CREATE TABLE lanes (id BIGINT PRIMARY KEY, written BIGINT NOT NULL, used_at TIMESTAMPTZ NOT NULL) WITH (fillfactor = 50);
 
 -- Bodies, packed by ctx. `off` of an object is the `id` of its body; `seg` is 1.
-CREATE TABLE bodies (id BIGINT PRIMARY KEY, data BYTEA NOT NULL);
+-- Bodies of up to 8 kB stay in their row: the TOAST table would be a second insert for each.
+CREATE TABLE bodies (id BIGINT PRIMARY KEY, data BYTEA NOT NULL) WITH (toast_tuple_target = 8160);
 ALTER TABLE bodies ALTER COLUMN data SET STORAGE EXTERNAL;
 
 CREATE TABLE blobs (
@@ -30,19 +31,24 @@ CREATE FUNCTION stale() RETURNS TEXT LANGUAGE plpgsql AS
 
 -- Conversations -----------------------------------------------------------------------------------
 
+-- A CHECK constraint of the table would be evaluated by each update of a session, these are evaluated
+-- where the column is written.
+CREATE DOMAIN session_status AS TEXT CHECK (VALUE = 'active' OR VALUE = 'suspended' OR VALUE = 'archived' OR VALUE = 'error');
+CREATE DOMAIN session_state AS TEXT CHECK (VALUE = 'idle' OR VALUE = 'running' OR VALUE = 'suspended');
+CREATE DOMAIN session_delivery AS TEXT CHECK (VALUE = 'open' OR VALUE = 'hold' OR VALUE = 'refuse');
+
 CREATE TABLE sessions (
     row BIGINT PRIMARY KEY,
     id TEXT COLLATE "C" NOT NULL UNIQUE,
     label TEXT COLLATE "C" NOT NULL UNIQUE,
     title TEXT COLLATE "C", project TEXT COLLATE "C" NOT NULL, working_dir TEXT,
-    status TEXT NOT NULL CHECK (status = 'active' OR status = 'suspended' OR status = 'archived' OR status = 'error'),
-    state TEXT NOT NULL CHECK (state = 'idle' OR state = 'running' OR state = 'suspended'),
+    status session_status NOT NULL, state session_state NOT NULL,
     head BIGINT, turn_count BIGINT NOT NULL DEFAULT 0, last_move BIGINT, last_run TEXT COLLATE "C",
     -- The turn that a fork or an import started from. All later turns of its history were made in the session.
     base BIGINT,
     persona TEXT, provider_id TEXT, model TEXT, origin TEXT NOT NULL, options TEXT,
     routing_key TEXT, entity TEXT, policy TEXT, merged_into TEXT, tool_rights TEXT, envelope TEXT,
-    delivery TEXT NOT NULL DEFAULT 'open' CHECK (delivery = 'open' OR delivery = 'hold' OR delivery = 'refuse'), track_tasks BIGINT NOT NULL DEFAULT 0,
+    delivery session_delivery NOT NULL DEFAULT 'open', track_tasks BIGINT NOT NULL DEFAULT 0,
     parent_session_label TEXT, parent_turn_id TEXT, spawn_tool_call_id TEXT,
     unreported BIGINT NOT NULL DEFAULT 0, task BIGINT, pending_prompt TEXT,
     owner TEXT, fence BIGINT NOT NULL DEFAULT 0,
