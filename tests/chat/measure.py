@@ -56,7 +56,7 @@ class Model(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_POST(self):
-        self.rfile.read(int(self.headers.get("content-length", 0)))
+        request = self.rfile.read(int(self.headers.get("content-length", 0)))
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
@@ -71,13 +71,19 @@ class Model(http.server.BaseHTTPRequestHandler):
                 if ahead > 0:
                     time.sleep(ahead)
             self.chunk({}, "stop")
+            # As model servers do. A request has about one token per five bytes here.
+            usage = {"prompt_tokens": len(request) // 5, "completion_tokens": sent}
+            self.event({"choices": [], "usage": usage})
             self.wfile.write(b"data: [DONE]\n\n")
         except OSError:
             pass
 
     def chunk(self, delta, finish):
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        self.wfile.write(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
+        self.event({"choices": [choice]})
+
+    def event(self, document):
+        self.wfile.write(b"data: " + json.dumps(document).encode() + b"\n\n")
         self.wfile.flush()
 
 

@@ -174,3 +174,32 @@ impl Suspension {
         Ok(())
     }
 }
+
+const PERMISSION_ASKED: &str = "Permission asked: ";
+const PERMISSION_DECISION: &str = "\nDecision: ";
+
+/// The message of the transcript that records a decision on a permission.
+pub fn permission_text(asked: &str, decision: &str, by: &str) -> String {
+    format!("{PERMISSION_ASKED}{asked}{PERMISSION_DECISION}{decision}, by {by}.")
+}
+
+/// What was asked and what was decided, if the text is one of [`permission_text`].
+pub fn read_permission_text(text: &str) -> Option<(&str, &str)> {
+    let (asked, decision) = text.strip_prefix(PERMISSION_ASKED)?.split_once(PERMISSION_DECISION)?;
+    Some((asked, decision.strip_suffix('.')?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_of_a_permission_is_read_again() {
+        let text = permission_text("write a.txt", "Allow once (allow_once)", "the terminal");
+        assert_eq!(
+            read_permission_text(&text),
+            Some(("write a.txt", "Allow once (allow_once), by the terminal"))
+        );
+        assert_eq!(read_permission_text("No task is open in this session."), None);
+    }
+}

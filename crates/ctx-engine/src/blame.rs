@@ -125,11 +125,12 @@ impl<'a> Search<'a> {
         Ok(found)
     }
 
-    /// Whether a recorded path is the file.
+    /// Whether a path that was recorded in a session is the file. Paths of a session that works
+    /// outside the root are not relative to it.
     fn is_file(&self, path: &str, dir: Option<&str>) -> bool {
-        let path = Path::new(path);
+        let (path, dir) = (Path::new(path), dir.map(Path::new));
         let is = |base: &Path| normal(&base.join(path)) == self.file;
-        is(self.root) || dir.is_some_and(|dir| is(Path::new(dir)))
+        dir.is_some_and(is) || dir.is_none_or(|dir| dir.starts_with(self.root)) && is(self.root)
     }
 
     /// Reads what the steps of tasks recorded.
@@ -137,7 +138,7 @@ impl<'a> Search<'a> {
         let Some(name) = self.file.file_name().and_then(|name| name.to_str()) else {
             return Ok(());
         };
-        for stored in self.engine.store().file_steps(name, STEPS_MAX).await? {
+        for stored in self.engine.store().file_steps(name, Timestamp(i64::MAX), STEPS_MAX).await? {
             let step = stored.step;
             let session = self.session(step.session).await?;
             let dir = session.as_ref().and_then(|info| info.session.working_dir.clone());
@@ -331,7 +332,7 @@ async fn turn_at(engine: &Engine, info: &Info, at: Timestamp) -> Result<Option<S
 }
 
 /// A path without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
+pub(crate) fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
         match part {

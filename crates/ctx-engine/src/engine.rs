@@ -75,10 +75,20 @@ pub struct Engine {
     spending: Arc<Spending>,
 }
 
+/// The project of sessions without a working directory in a store that is shared by projects.
+const SHARED_PROJECT: &str = "shared";
+
+/// The label of the default session of a store with one project.
+pub const DEFAULT_SESSION: &str = "main";
+
 impl Engine {
-    /// An engine on an open store. New sessions belong to the store's project.
+    /// An engine on an open store. New sessions belong to the store's project, if it has one.
     pub fn new(store: Store) -> Self {
-        let project = store.project().into();
+        let project = match store.project() {
+            "" => SHARED_PROJECT,
+            project => project,
+        };
+        let project = project.into();
         Self {
             clock: Arc::new(StoreClock(store.clone())),
             store,
@@ -100,7 +110,8 @@ impl Engine {
     }
 
     /// Creates a store for a project in a directory or in a PostgreSQL database. Returns `false` if
-    /// one exists.
+    /// one exists. A store with an empty name is shared by projects: the project of a session is
+    /// its working directory.
     ///
     /// Fails if it cannot be created, or another file has its name.
     pub fn init(location: impl Into<Location>, project: &str) -> Result<bool, Error> {
@@ -207,9 +218,33 @@ impl Engine {
         Ulid::from_parts(at, Ulid::new().random())
     }
 
-    /// The project of new sessions.
+    /// The project of new sessions without a working directory, and of the caller's commits.
     pub fn project(&self) -> &str {
         &self.project
+    }
+
+    /// Sets [`Self::project`] to a directory, if the store is shared by projects.
+    #[must_use]
+    pub fn in_directory(self, dir: &str) -> Self {
+        match self.store.project().is_empty() {
+            true => Self { project: dir.into(), ..self },
+            false => self,
+        }
+    }
+
+    /// The project of a new session: that of the store, else its working directory.
+    pub fn project_in(&self, working_dir: Option<&str>) -> String {
+        let dir = working_dir.filter(|_| self.store.project().is_empty());
+        dir.unwrap_or(&self.project).to_owned()
+    }
+
+    /// The label of the session that records work if no other one is named. In a store that is
+    /// shared by projects, each of them has its own.
+    pub fn default_session(&self) -> String {
+        match self.store.project().is_empty() && &*self.project != SHARED_PROJECT {
+            true => format!("{DEFAULT_SESSION}:{}", self.project),
+            false => DEFAULT_SESSION.to_owned(),
+        }
     }
 
     pub(crate) fn invocation(&self) -> Invocation {

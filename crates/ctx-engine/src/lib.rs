@@ -103,6 +103,7 @@ mod engine;
 mod events;
 pub mod exchange;
 mod feed;
+mod file_versions;
 mod history_cache;
 mod history_places;
 mod identities;
@@ -159,7 +160,7 @@ pub use ctx_store::{
     UsageKey, VerifyReport,
 };
 pub use diff::{Diff, Side, Writer};
-pub use engine::{Engine, Error};
+pub use engine::{DEFAULT_SESSION, Engine, Error};
 pub use events::{Events, Follow, FollowAll};
 pub use feed::{Encoded, Item as FeedItem, TextDelta};
 pub use identities::{Aliases, Entities, NewEntity};

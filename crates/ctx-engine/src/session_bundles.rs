@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 use ctx_core::bundle::{
     self, BadBundle, Manifest, SESSION_MAX_BYTES, SessionImport, TaskImport, session_import,
 };
-use ctx_core::decide::{self, Needs, SessionToImport, SessionView};
+use ctx_core::decide::{self, Decided, Needs, SessionToImport, SessionView};
 use ctx_core::id::{ObjectId, SessionId};
 use ctx_core::object::{Kind, Named};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{self, Session};
+use ctx_core::task::Task;
 use ctx_store::{Error as StoreError, Target};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ use crate::engine::{Engine, Error};
 
 /// How often an import is tried again because another process wrote meanwhile.
 const TRIES_MAX: usize = 5;
+
+/// How a task is stored: [`decide::import_task`] or [`decide::move_task`].
+pub(crate) type TaskRule = fn(&SessionView, &TaskImport) -> Decided<Option<Task>>;
 
 /// The effect of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +101,25 @@ impl Bundles<'_> {
         bytes: &[u8],
         keep_dir: impl Fn(&str) -> Option<String>,
     ) -> Result<Imported, Error> {
+        self.store(bytes, None, keep_dir, decide::import_task).await
+    }
+
+    /// Imports a session that leaves its store for this one. It belongs to the project of this
+    /// store, and its commits follow the newest one here.
+    ///
+    /// Fails as [`Bundles::import`]. What was stored until then is found by the next attempt.
+    pub async fn move_here(self, bytes: &[u8]) -> Result<Imported, Error> {
+        let project = Some(self.engine.project().to_owned());
+        self.store(bytes, project, |dir| Some(dir.to_owned()), decide::move_task).await
+    }
+
+    async fn store(
+        self,
+        bytes: &[u8],
+        project: Option<String>,
+        keep_dir: impl Fn(&str) -> Option<String>,
+        task_rule: TaskRule,
+    ) -> Result<Imported, Error> {
         if bytes.len() > SESSION_MAX_BYTES {
             return Err(BadBundle::TooLarge { bytes: bytes.len(), max: SESSION_MAX_BYTES }.into());
         }
@@ -105,7 +128,10 @@ impl Bundles<'_> {
         let Manifest::Session(manifest) = manifest else {
             return Err(BadBundle::OtherKind { found, wanted: "session" }.into());
         };
-        let import = session_import(*manifest, &objects)?;
+        let mut import = session_import(*manifest, &objects)?;
+        if let Some(project) = project {
+            import.bundle.project = project;
+        }
         for blob in &import.missing {
             self.engine.needed("blob", blob.0).await?;
         }
@@ -129,7 +155,7 @@ impl Bundles<'_> {
             }
         };
         objects.retain(|object| object.object().kind == Kind::Blob);
-        self.engine.store_tasks(&mut imported, import.tasks, &objects).await?;
+        self.engine.store_tasks(&mut imported, import.tasks, &objects, task_rule).await?;
         Ok(imported)
     }
 }
@@ -141,6 +167,7 @@ impl Engine {
         imported: &mut Imported,
         tasks: Vec<TaskImport>,
         objects: &[Named],
+        rule: TaskRule,
     ) -> Result<(), Error> {
         for task in tasks {
             let blobs: BTreeSet<ObjectId> = task
@@ -152,7 +179,7 @@ impl Engine {
                 .collect();
             let needed =
                 objects.iter().filter(|blob| blobs.contains(&blob.id())).cloned().collect();
-            self.store_task(imported, task, needed).await?;
+            self.store_task(imported, task, needed, rule).await?;
         }
         Ok(())
     }
@@ -296,6 +323,7 @@ impl Engine {
         imported: &mut Imported,
         task: TaskImport,
         blobs: Vec<Named>,
+        rule: TaskRule,
     ) -> Result<(), Error> {
         let id = task.end.task.task;
         let known = self.store().task(id).await?;
@@ -306,8 +334,7 @@ impl Engine {
             return Ok(());
         }
         let needs = Needs { import: Some((id, task.end.task.staging_head)), ..Needs::WORK };
-        let rule =
-            move |view: &SessionView, _: &decide::Invocation| decide::import_task(view, &task);
+        let rule = move |view: &SessionView, _: &decide::Invocation| rule(view, &task);
         match self.decide(Target::Id(imported.session), needs, blobs, rule).await?.reply {
             Some(_) => imported.tasks += 1,
             None => imported.tasks_left += 1,

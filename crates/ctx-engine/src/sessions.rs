@@ -14,7 +14,7 @@ use ctx_core::task::Task;
 use ctx_store::{HeadMove, Hidden, SessionQuery, Target, TreeTurn};
 use tokio::time::Instant;
 
-use crate::engine::{Engine, Error};
+use crate::engine::{DEFAULT_SESSION, Engine, Error};
 
 /// How often a session that another process runs is read.
 const SETTLED_POLL: Duration = Duration::from_millis(100);
@@ -91,19 +91,17 @@ impl Engine {
 }
 
 impl Sessions<'_> {
-    /// Creates an idle session.
+    /// Creates an idle session. The default session of a store that is shared by projects works in
+    /// the directory of its project.
     ///
     /// Fails if the label is in use or not valid.
     pub async fn create_idle(self, label: &str, origin: Origin) -> Result<SessionId, Error> {
-        let invocation = self.engine.invocation();
-        let new = session::New::idle(
-            SessionId(self.engine.new_id()),
-            label.to_owned(),
-            self.engine.project().to_string(),
-            origin,
-            invocation.now,
-        );
-        self.engine.create(new).await
+        let project = self.engine.project().to_owned();
+        let is_of_directory = label != DEFAULT_SESSION && label == self.engine.default_session();
+        let working_dir = is_of_directory.then(|| project.clone());
+        let id = SessionId(self.engine.new_id());
+        let idle = session::New::idle(id, label.to_owned(), project, origin, self.engine.now());
+        self.engine.create(session::New { working_dir, ..idle }).await
     }
 
     /// The sessions with the newest activity.

@@ -279,7 +279,7 @@ impl Engine {
         self.shared().known(new.provider_id.as_deref(), new.persona.as_deref())?;
         let id = SessionId(self.new_id());
         let label = new.label.unwrap_or_else(|| decide::default_label(origin, id));
-        let project = new.project.unwrap_or_else(|| self.project().to_owned());
+        let project = new.project.unwrap_or_else(|| self.project_in(new.working_dir.as_deref()));
         let idle = session::New::idle(id, label, project, origin, self.now());
         Ok(session::New {
             title: new.title,

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::bundle::TaskImport;
-use crate::id::TurnId;
+use crate::commit::Commit;
+use crate::id::{CommitId, TurnId};
 use crate::refusal::Refusal;
 use crate::session;
 use crate::task::Task;
@@ -11,7 +12,7 @@ use crate::turn::Record;
 
 use super::rewind::must_be_idle;
 use super::update_session::{field, set};
-use super::{Change, Decided, Decision, Event, SessionView, create_session};
+use super::{Change, CommitRecord, Decided, Decision, Event, SessionView, create_session};
 
 /// A session to import. It was read and validated before the transaction.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,4 +170,23 @@ pub fn import_task(view: &SessionView, task: &TaskImport) -> Decided<Option<Task
     changes.push(Change::PutTask(Box::new(imported.clone())));
     let events = vec![Event::TaskUpdated { task: imported.id, state: imported.state.name() }];
     Ok(Decision { changes, events, objects: Vec::new(), reply: Some(imported) })
+}
+
+/// Imports a task of a session that moves into this store from another one. Its commit becomes the
+/// project's newest one here. A commit names its project and its parent, so it gets another id.
+///
+/// # Errors
+/// None; the result type is the one of all rules.
+pub fn move_task(view: &SessionView, task: &TaskImport) -> Decided<Option<Task>> {
+    let commit = task.commit.as_ref().map(|record| {
+        let commit = Commit {
+            parents: view.project_head.into_iter().collect(),
+            project: view.session.project.clone(),
+            session: view.session.id,
+            ..record.commit.clone()
+        };
+        let object = commit.encode();
+        CommitRecord { id: CommitId(object.id()), commit, object }
+    });
+    import_task(view, &TaskImport { commit, ..task.clone() })
 }

@@ -99,7 +99,7 @@ pub use event::{Event, PromptEnd};
 pub use fork::{Fork, fork};
 pub use import::{Import, import};
 pub use import_session::{
-    SessionToImport, extend_session, import_session, import_session_as, import_task,
+    SessionToImport, extend_session, import_session, import_session_as, import_task, move_task,
     replace_last_turn, restart_import,
 };
 pub use incorporate::{Incorporated, incorporate};

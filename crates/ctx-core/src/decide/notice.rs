@@ -4,6 +4,7 @@
 use crate::commit::CommitType;
 use crate::id::{CommitId, MessageId};
 use crate::message::{Message, Part, Role};
+use crate::session::Session;
 use crate::task::Task;
 use crate::text_limits::one_line;
 use crate::time::Timestamp;
@@ -11,11 +12,21 @@ use crate::time::Timestamp;
 /// Longest description of a task in a notice, in characters.
 const DESCRIPTION_MAX_CHARS: usize = 160;
 
-/// A task was sealed.
-pub(super) fn sealed(task: &Task, commit_type: &CommitType, commit: CommitId) -> String {
+/// A task of this session was sealed. The commands can be run as they are.
+pub(super) fn sealed(
+    task: &Task,
+    commit_type: &CommitType,
+    commit: CommitId,
+    session: &Session,
+) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ":-_./@+=,%".contains(c);
+    let session = match session.label.chars().all(is_plain) {
+        true => session.label.clone(),
+        false => session.id.to_string(),
+    };
     format!(
-        "The task was sealed as {}: {}\nCommit {commit}. To undo this, reopen the task: \
-         `ctx session reopen SESSION` or POST /api/sessions/{{id}}/task/reopen.",
+        "The task was sealed as {}: {}\nCommit {commit}. To undo this, reopen the task with \
+         `ctx session reopen {session}`.",
         commit_type.name(),
         description(task)
     )
@@ -46,4 +57,24 @@ pub(super) fn message(id: MessageId, part: Part, at: Timestamp) -> Message {
 
 fn description(task: &Task) -> String {
     one_line(&task.description, DESCRIPTION_MAX_CHARS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::model::Model;
+    use super::*;
+    use crate::id::ObjectId;
+    use crate::task::StateName;
+
+    #[test]
+    fn the_command_of_a_notice_can_be_run_as_it_is() {
+        let mut model = Model::at(Some(StateName::Running));
+        let (task, commit) = (model.task().clone(), CommitId(ObjectId::of(&[b"a commit"])));
+        let session = &mut model.view.session;
+        for (label, name) in [("cli:01AB", "cli:01AB"), ("a b; rm", &session.id.to_string())] {
+            session.label = label.to_owned();
+            let text = sealed(&task, &CommitType::Normal, commit, session);
+            assert!(text.ends_with(&format!("with `ctx session reopen {name}`.")), "{text}");
+        }
+    }
 }

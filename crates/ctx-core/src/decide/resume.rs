@@ -9,7 +9,7 @@ use crate::prompt::Choice;
 use crate::refusal::Refusal;
 use crate::session::Status;
 use crate::step::tool_note;
-use crate::suspension::{Answer, Kind, Suspension};
+use crate::suspension::{Answer, Kind, Suspension, permission_text};
 use crate::text_limits::one_line;
 
 use super::checkpoint::observe_work;
@@ -169,11 +169,10 @@ fn permission_record(
     };
     let by = answer.by.as_deref().unwrap_or("an unknown client");
     let (id, at) = (MessageId(changes.tasks.next_id()), changes.now());
-    let text = format!(
-        "Permission asked: {}\nDecision: {}, by {}.",
-        one_line(&asked, PERMISSION_MAX_CHARS),
-        one_line(&decision, PERMISSION_MAX_CHARS),
-        one_line(by, CLIENT_MAX_CHARS)
+    let text = permission_text(
+        &one_line(&asked, PERMISSION_MAX_CHARS),
+        &one_line(&decision, PERMISSION_MAX_CHARS),
+        &one_line(by, CLIENT_MAX_CHARS),
     );
     vec![
         draft::Entry::Message { id, role: Role::System, source: None, at },

@@ -276,7 +276,7 @@ impl<'a> TaskChanges<'a> {
         task.commit = Some(id);
         self.project_head = Some(id);
         self.events.push(Event::TaskSealed { task: task.id, commit: id });
-        self.notify(notice::sealed(&task, &commit.commit_type, id));
+        self.notify(notice::sealed(&task, &commit.commit_type, id, &self.view.session));
         let record = CommitRecord { id, commit, object };
         self.changes.push(Change::AppendCommit(Box::new(record.clone())));
         self.commit = Some(record);

@@ -2,7 +2,7 @@
 
 use ctx_core::compaction::Trigger;
 use ctx_core::compaction::plan::{Piece, Room, is_full, split};
-use ctx_core::message::Role;
+use ctx_core::message::{Message, Role};
 use ctx_core::turn::{Kind, Usage};
 
 use super::token_count::{self, CORRECTION_MAX, Counter, EXACT, corrected};
@@ -40,23 +40,31 @@ pub(crate) const fn window(about: &About) -> u64 {
 
 impl Assembled {
     /// Whether the request exceeds the limit of the window. Tokens are counted only if an upper
-    /// bound exceeds it.
+    /// bound exceeds it: the vocabulary takes time and memory.
     pub(crate) fn is_full(&self, window: u64) -> bool {
-        let messages: u64 = self.sent().iter().map(token_count::at_most).sum();
-        let tools: u64 = self
-            .request
-            .tools
-            .iter()
-            .map(|tool| (tool.name.len() + tool.description.len()) as u64 + PARAMETERS_MAX)
-            .sum();
-        let system = self.request.system.as_ref().map_or(0, |text| text.len() as u64);
-        is_full(corrected(messages + tools + system, CORRECTION_MAX), window)
-            && is_full(self.measure().total(), window)
+        is_full(self.at_most(), window) && is_full(self.measure().total(), window)
+    }
+
+    /// An upper bound for the size: a token has at least one byte. Where the provider has counted
+    /// an earlier request, only what follows it is estimated.
+    fn at_most(&self) -> u64 {
+        let request = &self.request;
+        let tools: u64 = request.tools.iter().map(|tool| token_count::tool_at_most(tool)).sum();
+        let fixed = tools + request.system.as_ref().map_or(0, |text| text.len() as u64);
+        let bytes = |messages: &[Message]| messages.iter().map(token_count::at_most).sum::<u64>();
+        match self.newest_report() {
+            // The report includes the system prompt and the tools of that request.
+            Some(report) => {
+                let after = bytes(&request.messages[report.end..]);
+                report.tokens + fixed + corrected(after, CORRECTION_MAX)
+            }
+            None => corrected(bytes(self.sent()) + fixed, self.kept_correction()),
+        }
     }
 
     /// The messages that are sent; for an agent with a session of its own, those that it has not
     /// seen.
-    fn sent(&self) -> &[ctx_core::message::Message] {
+    fn sent(&self) -> &[Message] {
         &self.request.messages[self.request.own.as_ref().map_or(0, |own| own.unseen)..]
     }
 
@@ -103,41 +111,45 @@ impl Assembled {
     /// The provider's count of its newest turn relative to ours, else the correction at the newest
     /// compaction.
     fn correction(&self, counter: &dyn Counter, raw: &RequestSize) -> u64 {
-        let newest = self.history.compaction;
-        let since = newest.map_or(0, |at| at + 1);
+        let Some(Report { turn, tokens, end }) = self.newest_report() else {
+            return self.kept_correction();
+        };
         let request = &self.request;
-        for (at, turn) in self.history.turns.iter().enumerate().skip(since).rev() {
+        let open: u64 = token_count::messages(counter, &request.messages[request.open..]);
+        let before = raw.fixed.saturating_sub(open)
+            + raw.summary
+            + raw.pinned
+            + raw.turns[..turn].iter().sum::<u64>();
+        let counted = token_count::messages(counter, &request.messages[self.starts[turn]..end]);
+        token_count::correction(tokens, before + counted)
+    }
+
+    /// The newest count of the provider since the newest compaction.
+    fn newest_report(&self) -> Option<Report> {
+        let request = &self.request;
+        let since = self.history.compaction.map_or(0, |at| at + 1);
+        let turns = self.history.turns.iter().enumerate().skip(since).rev();
+        turns.filter(|_| request.own.is_none()).find_map(|(at, turn)| {
             let model = turn.model.as_ref().or(request.model.as_ref());
             let same = turn.kind == Kind::Normal
                 && turn.provider_id.as_deref() == Some(self.provider_id.as_str())
                 && model == request.model.as_ref();
             let reported = turn.usage.as_ref().and_then(Usage::last_call_input);
-            let (true, Some(reported)) =
-                (same && request.own.is_none(), reported.filter(|reported| *reported > 0))
-            else {
-                continue;
-            };
-            // The provider counted before its last answer existed.
+            let tokens = reported.filter(|reported| same && *reported > 0)?;
+            let start = self.starts[at];
             let end = self.starts.get(at + 1).copied().unwrap_or(request.open);
-            let messages = &request.messages[self.starts[at]..end];
-            let counted = messages
-                .iter()
-                .rposition(|message| message.role == Role::Assistant)
-                .unwrap_or(messages.len());
-            let open: u64 = token_count::messages(counter, &request.messages[request.open..]);
-            let before = raw.fixed.saturating_sub(open)
-                + raw.summary
-                + raw.pinned
-                + raw.turns[..at].iter().sum::<u64>();
-            return token_count::correction(
-                reported,
-                before + token_count::messages(counter, &messages[..counted]),
-            );
-        }
-        let kept = newest
-            .and_then(|at| self.history.turns[at].compaction.as_ref())
-            .and_then(|row| row.metadata.correction);
-        kept.unwrap_or(EXACT)
+            // The provider counted before its last answer existed.
+            let answer =
+                request.messages[start..end].iter().rposition(|it| it.role == Role::Assistant);
+            Some(Report { turn: at, tokens, end: answer.map_or(end, |answer| start + answer) })
+        })
+    }
+
+    /// The correction at the newest compaction.
+    fn kept_correction(&self) -> u64 {
+        let newest = self.history.compaction;
+        let row = newest.and_then(|at| self.history.turns[at].compaction.as_ref());
+        row.and_then(|row| row.metadata.correction).unwrap_or(EXACT)
     }
 
     /// The number of oldest turns that a summary replaces; none where that would save nothing.
@@ -156,5 +168,11 @@ impl Assembled {
     }
 }
 
-/// Upper bound for the schema of a tool; larger requests are counted exactly.
-const PARAMETERS_MAX: u64 = 4096;
+/// The provider's count of a request.
+struct Report {
+    /// The turn of the history that it belongs to.
+    turn: usize,
+    tokens: u64,
+    /// The end of the messages that were counted.
+    end: usize,
+}

@@ -88,6 +88,12 @@ pub(crate) fn tool(counter: &dyn Counter, tool: &Tool) -> u64 {
         + counter.count(&tool.parameters.to_string())
 }
 
+/// An upper bound for the tokens of a tool definition.
+pub(crate) fn tool_at_most(tool: &Tool) -> u64 {
+    let parameters = tool.parameters.to_string().len();
+    CALL_TOKENS + (tool.name.len() + tool.description.len() + parameters) as u64
+}
+
 /// An upper bound for the tokens of a message: a token has at least one byte.
 pub(crate) fn at_most(message: &Message) -> u64 {
     let parts = message.content.iter().map(|part| match part {

@@ -2,7 +2,7 @@
 //! stored in one transaction.
 
 use ctx_core::bundle::{BadBundle, SessionImport, SessionPart, part_import};
-use ctx_core::decide::Needs;
+use ctx_core::decide::{self, Needs};
 use ctx_core::exchange::{PART_MAX_BYTES, PathQuery, Placement};
 use ctx_core::id::TurnId;
 use ctx_core::object::{Kind, Named};
@@ -52,7 +52,7 @@ impl Exchanges<'_> {
         };
         objects.retain(|object| object.object().kind == Kind::Blob);
         let tasks = std::mem::take(&mut import.tasks);
-        self.engine.store_tasks(&mut imported, tasks, &objects).await?;
+        self.engine.store_tasks(&mut imported, tasks, &objects, decide::import_task).await?;
         let label = self.session(&Target::Id(imported.session)).await?.map(|it| it.label);
         Ok(PartStored {
             session: imported.session,

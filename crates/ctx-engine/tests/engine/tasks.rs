@@ -120,7 +120,10 @@ async fn a_confirmation_is_delivered_and_seals_when_its_run_ends_without_work() 
     assert_eq!(told[told.len() - 3].message.id, sent.message_id);
     assert_eq!(told[told.len() - 1].message.role, Role::System);
     let notice = bench.transcript("one").await.pop().expect("a notice");
-    assert!(notice.contains("sealed as normal") && notice.contains("task/reopen"), "{notice}");
+    assert!(
+        notice.contains("sealed as normal") && notice.contains("ctx session reopen "),
+        "{notice}"
+    );
     let requests = bench.provider.requests();
     assert_eq!(requests.len(), 2, "the agent received the confirmation");
     bench.say("one", "what did you change?").await;
@@ -283,7 +286,9 @@ async fn commands_to_ctx_are_answered_without_a_run() {
         assert_eq!(state(&bench.settled("one").await), None);
         let lines = bench.transcript("one").await;
         assert_eq!(lines[lines.len() - 2], format!("user: {text}"));
-        assert!(lines[lines.len() - 1].contains("task/reopen"), "{lines:?}");
+        let notice = &lines[lines.len() - 1];
+        assert!(notice.contains(&format!(": {TASK}\nCommit ")), "{notice}");
+        assert!(notice.ends_with("with `ctx session reopen one`."), "{notice}");
         bench.say("one", "hello").await;
         let requests = bench.provider.requests();
         assert_eq!(requests.len(), 2);

@@ -163,8 +163,8 @@ pub(crate) fn list(db: &dyn Db, query: &SessionQuery) -> Result<Vec<SessionRow>,
         select_session!(
             "(s.last_activity_at, s.row) < (?1, ?2) /*pg AND s.active_hour <= ?1 / 3600000*/
                AND (?3 <> 0 OR s.status IN LIST(?4))
-               AND (?3 <> 0 OR ?8 <> 0 OR s.label <> 'main' OR s.origin <> 'cli'
-                    OR s.turn_count > 0)
+               AND (?3 <> 0 OR ?8 <> 0 OR s.label NOT IN ('main', 'main:' || s.project)
+                    OR s.origin <> 'cli' OR s.turn_count > 0)
                AND (?5 IS NULL OR s.project = ?5)
                AND (?6 IS NULL OR (s.parent_session_label = ?6 AND s.origin <> 'fork'))
                AND (?7 IS NULL OR lower(s.label) LIKE ?7 ESCAPE '\\'
@@ -198,7 +198,8 @@ pub(crate) fn count(db: &dyn Db, query: &SessionQuery) -> Result<u64, Error> {
     let count = db.int(
         "SELECT COUNT(*) FROM sessions s
          WHERE (?1 <> 0 OR s.status IN LIST(?2))
-           AND (?1 <> 0 OR ?6 <> 0 OR s.label <> 'main' OR s.origin <> 'cli' OR s.turn_count > 0)
+           AND (?1 <> 0 OR ?6 <> 0 OR s.label NOT IN ('main', 'main:' || s.project)
+                OR s.origin <> 'cli' OR s.turn_count > 0)
            AND (?3 IS NULL OR s.project = ?3)
            AND (?4 IS NULL OR (s.parent_session_label = ?4 AND s.origin <> 'fork'))
            AND (?5 IS NULL OR lower(s.label) LIKE ?5 ESCAPE '\\'

@@ -198,15 +198,21 @@ pub(crate) fn steps(
     )
 }
 
-/// The newest steps that touched a file whose path contains a text, newest first.
-pub(crate) fn file_steps(db: &dyn Db, part: &str, limit: usize) -> Result<Vec<StoredStep>, Error> {
+/// The newest steps until a time that touched a file whose path contains a text, newest first.
+pub(crate) fn file_steps(
+    db: &dyn Db,
+    part: &str,
+    until: Timestamp,
+    limit: usize,
+) -> Result<Vec<StoredStep>, Error> {
     let json = to_json(&part)?;
     let escaped = json.trim_matches('"').replace('\\', "\\\\").replace('%', "\\%");
     let pattern = format!("%{}%", escaped.replace('_', "\\_"));
     db.rows(
         "SELECT hash, version, seq, seg, off, len, packing, size FROM steps
-         WHERE files IS NOT NULL AND files LIKE ?1 ESCAPE '\\' ORDER BY at DESC, id DESC LIMIT ?2",
-        args![&pattern, limit_arg(limit)],
+         WHERE files IS NOT NULL AND files LIKE ?1 ESCAPE '\\' AND at <= ?2
+         ORDER BY at DESC, id DESC LIMIT ?3",
+        args![&pattern, until, limit_arg(limit)],
         |row| stored_step(db, row),
     )
 }

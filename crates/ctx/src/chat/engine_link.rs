@@ -64,9 +64,15 @@ impl EngineLink {
 
     pub(super) fn run(&mut self, effect: Effect) {
         match effect {
-            Effect::Open { epoch, session } => self.open(epoch, Some(session), true),
-            Effect::Reload { epoch, session } => self.open(epoch, Some(session), false),
-            Effect::OpenNew { epoch } => self.open(epoch, None, false),
+            Effect::Open { epoch, session, at } => {
+                self.leave(epoch, Some(session));
+                self.follow(session, at, Some(self.draft_path()));
+            }
+            Effect::Reload { epoch, session } => {
+                self.leave(epoch, Some(session));
+                self.follow(session, None, None);
+            }
+            Effect::OpenNew { epoch } => self.leave(epoch, None),
             Effect::SaveDraft(draft) => self.drafts.save(self.draft_path(), draft),
             Effect::Create { ticket, text, provider, model } => {
                 self.create(ticket, text, provider, model);
@@ -105,19 +111,22 @@ impl EngineLink {
         }
     }
 
-    /// Follows a session; none for a new conversation.
-    fn open(&mut self, epoch: u64, session: Option<SessionId>, restores_draft: bool) {
+    /// Leaves the current session for another one; none for a new conversation.
+    fn leave(&mut self, epoch: u64, session: Option<SessionId>) {
         if let Some(follower) = self.follower.take() {
             follower.abort();
         }
         (self.session, self.epoch) = (session, epoch);
-        let Some(session) = session else { return };
+    }
+
+    fn follow(&mut self, session: SessionId, at: Option<TurnId>, draft: Option<PathBuf>) {
         let follower = Follower {
             engine: self.engine.clone(),
             events: self.events.clone(),
-            epoch,
+            epoch: self.epoch,
             session,
-            draft: restores_draft.then(|| self.draft_path()),
+            at,
+            draft,
         };
         self.follower = Some(self.runtime.spawn(follower.run()).abort_handle());
     }

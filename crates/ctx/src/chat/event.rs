@@ -61,8 +61,12 @@ pub(super) struct Failure {
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) info: Info,
-    /// The newest turns, newest first.
+    /// The newest turns, or those around `at`; newest first.
     pub(super) turns: Vec<Turn>,
+    /// The turn that is shown first; none shows the end.
+    pub(super) at: Option<TurnId>,
+    /// Whether there are turns after `turns`.
+    pub(super) newer_missing: bool,
     pub(super) open: Vec<Message>,
     pub(super) draft: Draft,
     /// Slash commands of the session's agent, with descriptions.
@@ -95,15 +99,18 @@ pub(super) enum Scroll {
     Pages(isize),
     Top,
     Bottom,
+    /// To the first line of a turn.
+    Turn(TurnId),
 }
 
 /// What the reducer asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Effect {
-    /// Follow a session; earlier ones are no longer followed.
+    /// Follow a session; earlier ones are no longer followed. It opens at a turn or at its end.
     Open {
         epoch: u64,
         session: SessionId,
+        at: Option<TurnId>,
     },
     /// Leave the session for a new conversation, which is stored with its first message.
     OpenNew {

@@ -10,7 +10,7 @@ use ctx_engine::core::decide::{Event as StoredEvent, Patch};
 use ctx_engine::core::id::{SessionId, TurnId};
 use ctx_engine::core::message::Message;
 use ctx_engine::core::session::Activity;
-use ctx_engine::{Engine, Error, FeedItem, Follow, Info, Order};
+use ctx_engine::{Engine, Error, FeedItem, Follow, Info, Order, StoredTurn};
 
 use super::draft_file::{self, Draft};
 use super::event::{Event, Failure, Feed, Opened};
@@ -35,6 +35,8 @@ pub(super) struct Follower {
     pub(super) events: Sender<Event>,
     pub(super) epoch: u64,
     pub(super) session: SessionId,
+    /// The turn to open at; none for the end. Taken when the session was opened.
+    pub(super) at: Option<TurnId>,
     /// The draft to restore; none when a session is read again.
     pub(super) draft: Option<PathBuf>,
 }
@@ -91,14 +93,44 @@ impl Follower {
 
     async fn open(&mut self, info: &Info) -> Result<(), Error> {
         let name = self.name();
-        let turns = self.engine.messages().turns(&name, Order::Desc, None, TURNS_PER_PAGE).await?;
+        let at = self.at.take();
+        let around = match at {
+            Some(at) => self.turns_around(at).await?,
+            None => None,
+        };
+        // A turn that was rewound is not on the path: the session opens at its end.
+        let at = at.filter(|_| around.is_some());
+        let (turns, newer_missing) = match around {
+            Some(around) => around,
+            None => {
+                let messages = self.engine.messages();
+                (messages.turns(&name, Order::Desc, None, TURNS_PER_PAGE).await?, false)
+            }
+        };
         let turns = turns.into_iter().map(Turn::of).collect::<Result<Vec<_>, _>>()?;
         let draft = self.draft.take().map_or_else(Draft::default, |path| draft_file::read(&path));
         let open = open_turn(&self.engine, &name).await?;
         let commands = agent_commands(&self.engine, info);
-        let opened = Opened { info: info.clone(), turns, open, draft, commands };
+        let info = info.clone();
+        let opened = Opened { info, turns, at, newer_missing, open, draft, commands };
         self.send(Feed::Opened(Box::new(opened)));
         Ok(())
+    }
+
+    /// Turns before and after a turn, newest first, and whether there are more after them; none if
+    /// the turn is not on the path of the session.
+    async fn turns_around(&self, at: TurnId) -> Result<Option<(Vec<StoredTurn>, bool)>, Error> {
+        let (name, messages) = (self.name(), self.engine.messages());
+        let half = TURNS_PER_PAGE / 2;
+        let newer = match messages.turns(&name, Order::Asc, Some(at), half).await {
+            Err(error) if error.code() == "not_found" => return Ok(None),
+            newer => newer?,
+        };
+        let Some(last) = newer.last() else { return Ok(None) };
+        let newer_missing = messages.next_page(&name, Order::Asc, last).await?.is_some();
+        let older = messages.turns(&name, Order::Desc, Some(at), half).await?;
+        let turns = newer.into_iter().skip(1).rev().chain(older).collect();
+        Ok(Some((turns, newer_missing)))
     }
 
     /// Handles an item and those that are ready behind it.

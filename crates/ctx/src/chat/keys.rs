@@ -340,7 +340,8 @@ fn choose(state: &mut State, choice: Choice) -> Vec<Effect> {
     match choice {
         Choice::NewSession => open_new(state),
         Choice::Session(session) if state.session() == Some(session) => Vec::new(),
-        Choice::Session(session) => open(state, session),
+        Choice::Session(session) => open(state, session, None),
+        Choice::Hit { session, turn } => open(state, session, turn),
         Choice::Model { provider, model } => submit::set_model(state, Some(provider), model),
         Choice::Branch { head: Some(label), .. } => vec![Effect::OpenLabel(label)],
         Choice::Branch { turn, head: None } => {

@@ -37,7 +37,7 @@ pub(super) async fn sessions(
         ..SessionQuery::newest(ROWS_MAX)
     };
     let (infos, _) = engine.sessions().list(&query).await?;
-    let shown: Vec<&Info> = infos.iter().filter(|info| is_conversation(info)).collect();
+    let shown: Vec<&Info> = infos.iter().filter(|info| !info.session.is_worker()).collect();
     let selected = shown.iter().position(|info| Some(info.session.id) == current);
     let first = Row {
         text: "New conversation".to_owned(),
@@ -46,11 +46,6 @@ pub(super) async fn sessions(
     };
     let rows = shown.iter().map(|info| session_row(engine, info));
     Ok((Some(first).into_iter().chain(rows).collect(), selected.map_or(0, |at| at + 1)))
-}
-
-/// Whether a person talks in the session: it is no worker, and not the empty default session.
-fn is_conversation(info: &Info) -> bool {
-    !info.session.is_worker() && (info.session.turn_count > 0 || info.session.label != "main")
 }
 
 fn session_row(engine: &Engine, info: &Info) -> Row {
@@ -128,7 +123,9 @@ pub(super) async fn search(engine: &Engine, words: &str) -> Result<Vec<Row>, Err
         let title = title.map_or(hit.kind.name(), String::as_str);
         let ago = ago(engine.now().since(hit.at));
         let detail = format!("{} · {ago}", one_line(title, 40));
-        let choice = hit.session.map_or(Choice::Nothing, Choice::Session);
+        let turn = hit.turn;
+        let choice = hit.session.map(|session| Choice::Hit { session, turn });
+        let choice = choice.unwrap_or(Choice::Nothing);
         rows.push(Row { text: one_line(&hit.text(), TEXT_CHARS), detail, choice });
     }
     Ok(rows)

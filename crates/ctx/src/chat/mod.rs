@@ -183,7 +183,7 @@ impl Chat {
         match start.session {
             Some(session) => {
                 state.is_opening = true;
-                chat.link.run(Effect::Open { epoch: state.epoch, session });
+                chat.link.run(Effect::Open { epoch: state.epoch, session, at: None });
             }
             None => {
                 let draft = draft_file::read(&chat.link.draft_path());

@@ -8,6 +8,11 @@ use ctx_engine::core::id::{MessageId, SessionId, TurnId};
 pub(super) enum Choice {
     NewSession,
     Session(SessionId),
+    /// A place in a session.
+    Hit {
+        session: SessionId,
+        turn: Option<TurnId>,
+    },
     Model {
         provider: String,
         model: Option<String>,

@@ -1,7 +1,7 @@
 //! The reducer: an event changes the state and may ask for effects. No I/O, no clock.
 
 use ctx_engine::Info;
-use ctx_engine::core::id::{MessageId, SessionId};
+use ctx_engine::core::id::{MessageId, SessionId, TurnId};
 use ctx_engine::core::message::{Message, Role};
 use ctx_engine::core::time::Timestamp;
 
@@ -40,7 +40,7 @@ pub(super) fn update(state: &mut State, event: Event, now: Timestamp) -> Vec<Eff
             complete(state);
             Vec::new()
         }
-        Event::Switched(session) => open(state, session),
+        Event::Switched(session) => open(state, session, None),
         Event::Done(text) => {
             state.inform(text);
             Vec::new()
@@ -85,12 +85,13 @@ fn report(state: &mut State, failure: &Failure) {
     state.report(format!("{}{hint}", failure.message));
 }
 
-/// Continues in another session. The text of the editor stays with the one that is left.
-pub(super) fn open(state: &mut State, session: SessionId) -> Vec<Effect> {
+/// Continues in another session, or at another turn of this one. The text of the editor stays with
+/// the session that is left.
+pub(super) fn open(state: &mut State, session: SessionId, at: Option<TurnId>) -> Vec<Effect> {
     let draft = state.draft();
     leave(state);
     state.is_opening = true;
-    let open = Effect::Open { epoch: state.epoch, session };
+    let open = Effect::Open { epoch: state.epoch, session, at };
     vec![Effect::SaveDraft(draft), open, Effect::Scroll(Scroll::Bottom)]
 }
 
@@ -167,7 +168,7 @@ fn on_created(state: &mut State, session: SessionId) -> Vec<Effect> {
     state.is_opening = true;
     let mut effects = vec![
         Effect::SaveDraft(super::draft_file::Draft::default()),
-        Effect::Open { epoch: state.epoch, session },
+        Effect::Open { epoch: state.epoch, session, at: None },
     ];
     for sent in state.sending.iter_mut().filter(|sent| sent.is_held) {
         sent.is_held = false;
@@ -180,7 +181,12 @@ fn on_created(state: &mut State, session: SessionId) -> Vec<Effect> {
 
 fn on_feed(state: &mut State, feed: Feed) -> Vec<Effect> {
     match feed {
-        Feed::Opened(opened) => on_opened(state, *opened),
+        Feed::Opened(opened) => {
+            let at = opened.at;
+            on_opened(state, *opened);
+            drop_seen(state);
+            return at.map(|turn| Effect::Scroll(Scroll::Turn(turn))).into_iter().collect();
+        }
         Feed::Info(info) => return on_info(state, *info),
         Feed::Open(open) => state.transcript.set_open(open),
         Feed::Turn(turn) => {
@@ -215,10 +221,11 @@ fn on_feed(state: &mut State, feed: Feed) -> Vec<Effect> {
 }
 
 fn on_opened(state: &mut State, opened: Opened) {
-    let Opened { info, turns, open, draft, commands } = opened;
+    let Opened { info, turns, newer_missing, open, draft, commands, .. } = opened;
     state.is_opening = false;
     let is_first = state.session() != Some(info.session.id);
     state.transcript = Transcript::newest(turns, open);
+    state.transcript.newer_missing = newer_missing;
     state.agent_commands = commands;
     state.info = Some(info);
     if !is_first {

@@ -169,7 +169,7 @@ fn a_new_conversation_is_created_with_its_first_message() {
     let result = Ok((session_id(3), MessageId(Ulid(30))));
     let effects = at(&mut state, Event::Sent { ticket: 1, result }, 0);
     let send = Effect::Send { ticket: 2, text: "second".to_owned(), mode: None };
-    assert_eq!(effects, [Effect::Open { epoch: 1, session: session_id(3) }, send]);
+    assert_eq!(effects, [Effect::Open { epoch: 1, session: session_id(3), at: None }, send]);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn switching_keeps_the_draft_with_the_session_that_is_left() {
     let effects = update(&mut state, Event::Switched(session_id(2)), Timestamp(0));
     let draft = Draft { text: "half a thought".to_owned(), sending: Vec::new() };
     assert_eq!(effects[0], Effect::SaveDraft(draft));
-    assert_eq!(effects[1], Effect::Open { epoch: 1, session: session_id(2) });
+    assert_eq!(effects[1], Effect::Open { epoch: 1, session: session_id(2), at: None });
     assert!(state.editor.is_empty());
     let late = Event::Feed { epoch: 0, feed: Feed::Delta(delta(1, 0, "late")) };
     at(&mut state, late, 0);
@@ -333,6 +333,8 @@ fn switching_keeps_the_draft_with_the_session_that_is_left() {
     let opened = Opened {
         info: info(2, Activity::Idle, true),
         turns: vec![turn(2), turn(1)],
+        at: None,
+        newer_missing: false,
         open: Vec::new(),
         draft: Draft { text: "kept".into(), sending: vec!["question 2".into(), "lost".into()] },
         commands: Vec::new(),

@@ -179,6 +179,11 @@ impl Viewport {
                 self.anchor = None;
                 return;
             }
+            // The layout that follows finds the line.
+            Scroll::Turn(turn) => {
+                self.anchor = Some(Anchor { turn: Some(turn), line: 0 });
+                return;
+            }
         };
         let end = self.total.saturating_sub(self.height);
         let target = self.top.saturating_add_signed(lines).min(end);
@@ -261,6 +266,17 @@ mod tests {
         assert_eq!(shown(&mut viewport, &state)[1], "❯ question 1");
         viewport.scroll(&state, Scroll::Bottom);
         assert_eq!(shown(&mut viewport, &state).last().map(String::as_str), Some("  more"));
+    }
+
+    #[test]
+    fn a_turn_is_shown_from_its_first_line_on() {
+        let mut state = state_with(1..30);
+        state.transcript.newer_missing = true;
+        let mut viewport = Viewport::default();
+        viewport.scroll(&state, Scroll::Turn(turn(15).id));
+        assert_eq!(shown(&mut viewport, &state)[1], "❯ question 15");
+        assert_eq!(shown(&mut viewport, &state)[1], "❯ question 15", "and it stays");
+        assert_eq!(viewport.near_edge(&state), None);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 async fn open_task(context: &Context) -> Result<Option<Task>, Problem> {
     let is_missing = |problem: &Problem| matches!(&*problem.code, "no_store" | "no_session");
     let task = match context.engine() {
-        Ok(engine) => match engine.tasks().find_recorder(&context.session).await {
+        Ok(engine) => match engine.tasks().find_recorder(&context.session_in(&engine)).await {
             Ok(recorder) => recorder.task().await.map_err(Problem::from),
             Err(error) => Err(error.into()),
         },

@@ -1,5 +1,5 @@
-//! A commit as `ctx show` prints it: the task, its outcome, the questions and answers, the commands
-//! and the changes of the files.
+//! A commit as `ctx show` prints it: the task, its outcome, the questions and answers, the changes
+//! that the user asked for, the decisions on permissions, the commands and the changed files.
 
 use ctx_engine::Engine;
 use ctx_engine::core::commit::{Commit, CommitType};
@@ -24,8 +24,10 @@ pub(super) async fn lines(
     commit: &Commit,
 ) -> Result<Vec<String>, Problem> {
     let times = context.out.times(engine.now());
-    let record =
-        TaskRecord::read(engine, commit.task, Timestamp(i64::MIN), Timestamp(i64::MAX)).await?;
+    let (from, to) = (Timestamp(i64::MIN), Timestamp(i64::MAX));
+    let mut record = TaskRecord::read(engine, commit.task, from, to).await?;
+    record.find_earlier_versions(engine, commit.task).await?;
+    record.add_permissions(engine, commit).await?;
     let mut lines = heading(engine, id, commit, &times).await?;
     lines.extend(note_lines(&record));
     lines.extend(command_section(&record.commands));
@@ -80,7 +82,7 @@ async fn heading(
     Ok(lines)
 }
 
-/// Questions, answers and notes, in order.
+/// Questions, permissions, answers and changes that the user asked for, in order.
 pub(super) fn note_lines(record: &TaskRecord) -> Vec<String> {
     let mut lines = Vec::new();
     for (_, note) in &record.notes {
@@ -91,6 +93,15 @@ pub(super) fn note_lines(record: &TaskRecord) -> Vec<String> {
             }
             NoteRecord::Answer(text) => {
                 lines.push(format!("{GREEN}→{GREEN:#} {}", visible_text(text)));
+            }
+            NoteRecord::Request { text, .. } => {
+                lines.push(String::new());
+                lines.push(format!("{GREEN}»{GREEN:#} {}", visible_text(text)));
+            }
+            NoteRecord::Permission { asked, decision } => {
+                lines.push(String::new());
+                lines.push(format!("{YELLOW}?{YELLOW:#} permission: {}", visible_text(asked)));
+                lines.push(format!("{GREEN}→{GREEN:#} {}", visible_text(decision)));
             }
             NoteRecord::Note(_) => {}
         }

@@ -19,7 +19,7 @@ use crate::provider_setup;
 
 use super::output::{Output, visible_line};
 use super::session::transcript::message_text;
-use super::{Cli, Context, DEFAULT_SESSION, env_var};
+use super::{Cli, Context, env_var};
 
 /// Candidates of each kind.
 const CANDIDATES_MAX: usize = 100;
@@ -105,7 +105,7 @@ fn context() -> Context {
         data_is_named: data.is_some(),
         store: text("--store").or_else(|| variable("CTX_STORE")),
         config: text("--config").or_else(|| variable("CTX_CONFIG")).map(PathBuf::from),
-        session: DEFAULT_SESSION.to_owned(),
+        session: None,
         named_session: None,
         out: Output { json: false, pager: false, utc: false },
     }

@@ -1,16 +1,17 @@
 //! `ctx init`: create a store for a project.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use ctx_engine::{Engine, Info, Location, Options, PAGE_MAX};
+use ctx_engine::{CommitQuery, DEFAULT_SESSION, Engine, Info, Location, Options, PAGE_MAX};
 use serde_json::json;
 
-use crate::data_dir::{DIR_NAME, user_data_dir};
+use crate::data_dir::{DIR_NAME, project_root, user_data_dir};
 use crate::problem::Problem;
 
+use super::Context;
 use super::output::plural;
 use super::session::terminal_prompts;
-use super::{Context, DEFAULT_SESSION};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -64,19 +65,33 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     };
     let mut lines = if is_asked { Vec::new() } else { vec![text] };
     if moves {
-        let (moved, left) = elsewhere.move_to(&engine).await?;
-        lines.push(format!("Moved {} here.", plural(moved, "conversation")));
-        if left > 0 {
-            let left = plural(left, "conversation");
-            lines.push(format!("{left} stayed: busy, or with waiting messages or open tasks."));
+        let moved = elsewhere.move_to(&engine).await?;
+        lines.push(format!("Moved {} here.", plural(moved.sessions, "conversation")));
+        if moved.tasks > 0 {
+            let tasks = plural(moved.tasks, "task");
+            lines.push(format!("{tasks} moved too. Commits have new ids: `ctx log` lists them."));
         }
-        document["moved"] = json!({"sessions": moved, "left": left});
+        if moved.left > 0 {
+            let left = plural(moved.left, "conversation");
+            lines.push(format!("{left} stayed: busy, or with waiting messages or questions."));
+        }
+        document["moved"] =
+            json!({"sessions": moved.sessions, "tasks": moved.tasks, "left": moved.left});
     } else {
         let how = "Move them here with `ctx init --move`.";
         lines.push(if is_asked { how.to_owned() } else { format!("{notice}\n{how}") });
     }
     document["elsewhere"] = json!({"store": elsewhere.dir, "sessions": elsewhere.sessions.len()});
     context.out.print(|| document, || lines.join("\n"))
+}
+
+/// What a move did.
+#[derive(Default)]
+struct Moved {
+    sessions: u64,
+    tasks: u64,
+    /// Conversations that stayed.
+    left: u64,
 }
 
 /// Conversations of this directory in the store of the user.
@@ -98,7 +113,18 @@ impl Elsewhere {
         }
         let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
         let engine = Engine::open(Location::from(&dir), Options::default())?;
-        let found = engine.sessions().in_directory(&project.to_string_lossy(), PAGE_MAX).await?;
+        let mut found =
+            engine.sessions().in_directory(&project.to_string_lossy(), PAGE_MAX).await?;
+        // In the order of their newest commits, so that HEAD is the newest one after the move.
+        let query = CommitQuery { limit: PAGE_MAX, ..CommitQuery::default() };
+        let commits = engine.records().commits(&query).await?;
+        let age =
+            |info: &Info| commits.iter().position(|(_, commit)| commit.session == info.session.id);
+        // The default session of the directory is no conversation as long as it is empty.
+        found.retain(|info| {
+            info.session.turn_count > 0 || info.task.is_some() || age(info).is_some()
+        });
+        found.sort_by_key(|info| Reverse(age(info).unwrap_or(usize::MAX)));
         Ok((!found.is_empty()).then_some(Self { dir, engine, sessions: found }))
     }
 
@@ -108,15 +134,16 @@ impl Elsewhere {
         format!("{count} of this directory {verb} in {}.", self.dir.display())
     }
 
-    /// Moves the conversations, and returns how many were moved and how many stayed. One that runs,
-    /// or has something that a bundle does not hold, stays.
-    async fn move_to(&self, to: &Engine) -> Result<(u64, u64), Problem> {
-        let (mut moved, mut left) = (0, 0);
+    /// Moves the conversations with their tasks and commits. One that runs, or has something that a
+    /// bundle does not hold, stays. Each is deleted in the old store after the new one has all of
+    /// it.
+    async fn move_to(&self, to: &Engine) -> Result<Moved, Problem> {
+        let mut moved = Moved::default();
         for info in &self.sessions {
             let session = info.session.id.to_string();
             let is_open = info.is_busy() || !info.inbox.is_empty() || info.prompt.is_some();
-            if is_open || !info.suspensions.is_empty() || info.task.is_some() {
-                left += 1;
+            if is_open || !info.suspensions.is_empty() {
+                moved.left += 1;
                 continue;
             }
             let mut export = self.engine.bundles().export(&session).await?;
@@ -124,20 +151,21 @@ impl Elsewhere {
             while let Some(part) = export.next_part().await? {
                 bytes.extend(part);
             }
-            let imported = to.bundles().import(&bytes, |dir| Some(dir.to_owned())).await?;
+            let imported = to.bundles().move_here(&bytes).await?;
             let here = imported.session.to_string();
             let arrived = to.sessions().get(&here).await?.session;
             if imported.tasks_left > 0 || arrived.turn_count != info.session.turn_count {
-                left += 1;
+                moved.left += 1;
                 continue;
             }
             for pin in self.engine.contexts().pins(&session).await? {
                 to.contexts().pin(&here, pin.turn).await?;
             }
             self.engine.sessions().delete(&session).await?;
-            moved += 1;
+            moved.sessions += 1;
+            moved.tasks += imported.tasks as u64;
         }
-        Ok((moved, left))
+        Ok(moved)
     }
 }
 
@@ -152,7 +180,9 @@ async fn create(location: &Location, project: &str) -> Result<(Engine, bool), Pr
             let _ = std::fs::write(ignore, "*\n");
         }
     }
-    engine.tasks().recorder(DEFAULT_SESSION).await?;
+    if !project.is_empty() {
+        engine.tasks().recorder(DEFAULT_SESSION).await?;
+    }
     Ok((engine, created))
 }
 
@@ -162,7 +192,23 @@ pub(super) async fn ensure_store(context: &Context) -> Result<(), Problem> {
     if matches!(&location, Location::Directory(dir) if dir.join("ctx.db").exists()) {
         return Ok(());
     }
-    create(&location, &project_name(Path::new("."))).await.map(drop)
+    create(&location, &implicit_project(context, &location)).await.map(drop)
+}
+
+/// The project of a store that is created without `ctx init`. The store in the user's data
+/// directory is shared by projects, so it has none.
+pub(super) fn implicit_project(context: &Context, location: &Location) -> String {
+    match location {
+        Location::Directory(dir) if Some(dir) == user_data_dir().as_ref() => String::new(),
+        Location::Directory(dir) => project_name(&project_root(dir)),
+        Location::Server(_) => project_name(&project_root(&context.data)),
+    }
+}
+
+/// The working directory. It is the project in a store that is shared by projects.
+pub(super) fn current_dir() -> String {
+    let here = Path::new(".").canonicalize().unwrap_or_else(|_| Path::new(".").to_owned());
+    here.to_string_lossy().into_owned()
 }
 
 /// The default name of a project: that of its directory.

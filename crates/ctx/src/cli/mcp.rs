@@ -8,7 +8,7 @@ use crate::data_dir;
 use crate::mcp::{StdioOptions, serve_stdio};
 use crate::problem::Problem;
 
-use super::{Context, DEFAULT_SESSION, init};
+use super::{Context, init};
 
 /// How long runs that this process started may continue after the client has left.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -24,12 +24,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     init::ensure_store(context).await?;
     let engine = context.engine_for_runs()?;
     let root = data_dir::project_root(&context.data);
+    let session = context.session_in(&engine);
     let options = StdioOptions {
         read_only: args.read_only,
-        session: DefaultSession {
-            name: context.session.clone(),
-            create: context.session == DEFAULT_SESSION,
-        },
+        session: DefaultSession { create: session == engine.default_session(), name: session },
         directory: root.to_str().map(str::to_owned),
     };
     let served =

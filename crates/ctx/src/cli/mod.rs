@@ -59,7 +59,7 @@ mod verify;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,8 +80,6 @@ use crate::provider_setup;
 use output::Output;
 use unknown_session::GivenSessions;
 
-/// The session that the command line of a project uses by default.
-const DEFAULT_SESSION: &str = "main";
 /// What a verb that only reads says where no store is.
 const NOTHING_RECORDED: &str =
     "Nothing recorded yet. Start a conversation with `ctx run TEXT` or `ctx chat`.";
@@ -248,7 +246,8 @@ struct Context {
     /// The value of `--store` or `CTX_STORE`.
     store: Option<String>,
     config: Option<PathBuf>,
-    session: String,
+    /// The value of `--session` or `CTX_SESSION`.
+    session: Option<String>,
     /// The value of `--session`, without the variable.
     named_session: Option<String>,
     out: Output,
@@ -290,7 +289,7 @@ impl Context {
     /// Creates the store if it does not exist.
     fn create_store(&self) -> Result<(), Problem> {
         let location = self.location(&self.config()?)?;
-        Engine::init(&location, &init::project_name(Path::new(".")))?;
+        Engine::init(&location, &init::implicit_project(self, &location))?;
         Ok(())
     }
 
@@ -316,9 +315,15 @@ impl Context {
     fn engine_without_providers(&self, indexing: Indexing) -> Result<Engine, Problem> {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, indexing };
-        let engine = Engine::open(&self.location(&config)?, options)?;
+        let engine = self.open_store(&config, options)?;
         let engine = engine.with_settings(config.settings()?).with_spending(config.spending()?);
         with_classifier(engine, &config)
+    }
+
+    /// The store. If it is shared by projects, the current one is the working directory.
+    fn open_store(&self, config: &Config, options: Options) -> Result<Engine, Problem> {
+        let engine = Engine::open(&self.location(config)?, options)?;
+        Ok(engine.in_directory(&init::current_dir()))
     }
 
     /// An engine with providers, for a verb that exits when its work is done.
@@ -339,7 +344,7 @@ impl Context {
     ) -> Result<Engine, Problem> {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, indexing };
-        let engine = Engine::open(&self.location(&config)?, options)?;
+        let engine = self.open_store(&config, options)?;
         let engine = engine.with_settings(config.settings()?).with_spending(config.spending()?);
         let engine = engine.with_providers(
             provider_setup::assemble_for(&config, &self.data, client)?.providers,
@@ -373,16 +378,22 @@ impl Context {
 
     /// The recorder of the selected session. Only the default session is created if it is missing.
     async fn recorder(&self) -> Result<Recorder, Problem> {
-        if self.session == DEFAULT_SESSION {
-            self.recorder_or_create().await
-        } else {
-            Ok(self.engine()?.tasks().find_recorder(&self.session).await?)
+        let engine = self.engine()?;
+        match self.session_in(&engine) {
+            session if session == engine.default_session() => self.recorder_or_create().await,
+            session => Ok(engine.tasks().find_recorder(&session).await?),
         }
     }
 
     /// The recorder of the selected session, which is created if it is missing.
     async fn recorder_or_create(&self) -> Result<Recorder, Problem> {
-        Ok(self.engine()?.tasks().recorder(&self.session).await?)
+        let engine = self.engine()?;
+        Ok(engine.tasks().recorder(&self.session_in(&engine)).await?)
+    }
+
+    /// The name of the selected session.
+    fn session_in(&self, engine: &Engine) -> String {
+        self.session.clone().unwrap_or_else(|| engine.default_session())
     }
 }
 
@@ -443,7 +454,7 @@ pub(crate) fn run() -> ExitCode {
         data_is_named: data.is_some(),
         store: cli.store.or_else(|| env_var("CTX_STORE").and_then(|url| url.into_string().ok())),
         config: cli.config.or_else(|| env_var("CTX_CONFIG").map(PathBuf::from)),
-        session: session.unwrap_or_else(|| DEFAULT_SESSION.to_owned()),
+        session,
         named_session,
         out,
     };
@@ -479,7 +490,7 @@ fn multi_threaded_runtime() -> Result<tokio::runtime::Runtime, Problem> {
 
 /// The status of the selected session; `None` if it does not exist.
 async fn session_status(context: &Context, engine: &Engine) -> Result<Option<Status>, Problem> {
-    let recorder = engine.tasks().find_recorder(&context.session).await?;
+    let recorder = engine.tasks().find_recorder(&context.session_in(engine)).await?;
     match recorder.status().await {
         Err(error) if error.code() == "no_session" => Ok(None),
         status => Ok(Some(status?)),

@@ -85,7 +85,8 @@ async fn task_story(
         let text = match note {
             NoteRecord::Question(text) => format!("Question for user: {text}"),
             NoteRecord::Answer(text) => format!("User response: {text}"),
-            NoteRecord::Note(text) => text.clone(),
+            NoteRecord::Request { note: text, .. } | NoteRecord::Note(text) => text.clone(),
+            NoteRecord::Permission { asked, decision } => format!("{asked}: {decision}"),
         };
         let text = visible_text(&text).replace('\n', "\n        ");
         lines.push(format!("  {DIM}{}{DIM:#} {text}", times.clock(*at)));

@@ -59,11 +59,12 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         format!("{BOLD}{}{BOLD:#} {DIM}{store}{DIM:#}", visible_line(engine.project(), 80)),
         String::new(),
     ];
+    let own = context.session_in(&engine);
     let others: Vec<Info> = sessions
         .into_iter()
-        .filter(|info| info.session.turn_count > 0 || info.session.label != context.session)
+        .filter(|info| info.session.turn_count > 0 || info.session.label != own)
         .collect();
-    let tasks_of_others = task_section(&others, context);
+    let tasks_of_others = task_section(&others, &own);
     match &status.task {
         Some(task) => {
             lines.push(task_lines(task));
@@ -100,10 +101,10 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     context.out.print_paged(|| json!(null), || lines)
 }
 
-/// The open tasks of the other sessions.
-fn task_section(others: &[Info], context: &Context) -> Vec<String> {
+/// The open tasks of the sessions other than `own`.
+fn task_section(others: &[Info], own: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    for info in others.iter().filter(|info| info.session.label != context.session) {
+    for info in others.iter().filter(|info| info.session.label != own) {
         let Some(task) = info.task.as_ref().filter(|task| task.commit.is_none()) else { continue };
         let label = visible_line(&info.session.label, 60);
         let description = visible_line(&task.description, 100);

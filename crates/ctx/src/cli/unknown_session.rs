@@ -54,7 +54,7 @@ impl GivenSessions {
         if problem.message != Refusal::NoSession.to_string() {
             return problem;
         }
-        self.names.push(context.session.clone());
+        self.names.extend(context.session.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let (Ok(runtime), Ok(engine)) = (runtime, context.engine()) else { return problem };
         match runtime.block_on(self.find_unknown(&engine)) {

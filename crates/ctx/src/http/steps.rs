@@ -127,7 +127,8 @@ pub(super) struct FileDocument {
     /// False if the task only read it
     written: bool,
     deleted: bool,
-    /// The first content that was read before the first write; null if none was recorded
+    /// The first content that was read before the first write, else the newest one of earlier
+    /// tasks; null if none was recorded
     #[schema(value_type = Option<Object>)]
     before: Option<Content>,
     /// The last content that was written; null if none was, or the file was deleted
@@ -170,7 +171,9 @@ pub(super) async fn files(
 ) -> HttpResult<Json<Files>> {
     let id = find(&state, &task).await?;
     let (from, to) = (Timestamp(i64::MIN), Timestamp(i64::MAX));
-    let mut files = TaskRecord::read(&state.engine, id, from, to).await?.files;
+    let mut record = TaskRecord::read(&state.engine, id, from, to).await?;
+    record.find_earlier_versions(&state.engine, id).await?;
+    let mut files = record.files;
     let more = files.len().saturating_sub(FILES_MAX);
     files.truncate(FILES_MAX);
     Ok(Json(Files { files: files.into_iter().map(FileDocument::from).collect(), more }))

@@ -192,7 +192,7 @@ pub(crate) fn new_session(
     let id = session_id(tool, facts);
     let label = format!("{tool}:{}", facts.id);
     let label: String = label.chars().take(session::LABEL_MAX_CHARS).collect();
-    let project = engine.project().to_owned();
+    let project = engine.project_in(facts.working_dir.as_deref());
     let first = facts.first_prompt.as_deref().map(|text| one_line(text, TITLE_MAX_CHARS));
     let (origin, parent) = match worker {
         Some(worker) => {

@@ -4,6 +4,7 @@ use ulid::Ulid;
 
 use super::model::{Model, START, TASK, session};
 use crate::bundle::{TaskEnd, TaskImport};
+use crate::commit::Commit;
 use crate::decide::{
     self, Change, ClassifyMode, CommitRecord, Event, Import, ProviderCatalog, RunHost, RunPolicy,
     SessionToImport, SessionView, Submit, SubmitTarget,
@@ -114,6 +115,29 @@ fn a_commit_is_imported_only_if_its_parent_is_the_newest_here() {
     let elsewhere =
         SessionView { project_head: Some(CommitId(ObjectId::of(&[b"another"]))), ..view };
     assert_eq!(taken(&elsewhere), (0, Some((true, None))), "the line of commits here is not bent");
+}
+
+#[test]
+fn a_moved_commit_follows_the_newest_one_of_the_project_here() {
+    let (task, commit) = sealed();
+    let newest = CommitId(ObjectId::of(&[b"another"]));
+    let mut view = SessionView { project_head: Some(newest), ..SessionView::bare(session()) };
+    view.session.project = "another project".to_owned();
+    let decision = decide::move_task(&view, &task).expect("never refused");
+    let stored = decision.changes.iter().find_map(|change| match change {
+        Change::AppendCommit(record) => Some(record),
+        _ => None,
+    });
+    let stored = stored.expect("the commit");
+    let expected = Commit {
+        parents: vec![newest],
+        project: "another project".to_owned(),
+        session: view.session.id,
+        ..commit.commit
+    };
+    assert_eq!(stored.commit, expected);
+    assert_eq!((stored.id.0, &stored.object), (stored.object.id(), &expected.encode()));
+    assert_eq!(decision.reply.and_then(|task| task.commit), Some(stored.id));
 }
 
 #[test]

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use ctx_engine::DEFAULT_SESSION;
+
 use super::super::output::Output;
-use super::super::{Context, DEFAULT_SESSION, env_var};
+use super::super::{Context, env_var};
 use crate::agent_hooks::report::{PAYLOAD_MAX_BYTES, Report};
 use crate::agent_hooks::spool::Spool;
 use crate::agent_hooks::tool;
@@ -98,8 +100,9 @@ fn work(tool_name: &str, event: Option<&str>, data: Option<PathBuf>, progress: &
         Ok(report) => report,
         Err(why) => return spool.log(&format!("{tool_name}: {why}")),
     };
+    let session = context.session.as_deref().unwrap_or(DEFAULT_SESSION);
     let mut paths = Vec::new();
-    for record in report.records(&context.data, &context.session, &spool) {
+    for record in report.records(&context.data, session, &spool) {
         match spool.add(&record) {
             Ok(path) => paths.push(path),
             Err(e) => return spool.log(&format!("failed to write a record: {e}")),
@@ -138,7 +141,7 @@ fn store_context(data: PathBuf) -> Option<Context> {
         data_is_named: true,
         store: text("CTX_STORE"),
         config: env_var("CTX_CONFIG").map(PathBuf::from),
-        session: text("CTX_SESSION").unwrap_or_else(|| DEFAULT_SESSION.to_owned()),
+        session: text("CTX_SESSION"),
         named_session: None,
         out: Output { json: false, pager: false, utc: false },
         data,

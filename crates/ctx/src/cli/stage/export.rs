@@ -12,7 +12,8 @@ use super::super::bundle_file::BundleFile;
 use super::super::output::plural;
 
 pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), Problem> {
-    let mut recorder = context.engine()?.tasks().find_recorder(&context.session).await?;
+    let engine = context.engine()?;
+    let mut recorder = engine.tasks().find_recorder(&context.session_in(&engine)).await?;
     let (manifest, bytes) = recorder.export().await?;
     let name = format!("task-{}.ctx-bundle", manifest.task);
     let mut file = BundleFile::create(context, output, &name)?;

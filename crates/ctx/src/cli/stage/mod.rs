@@ -11,6 +11,7 @@ mod recover;
 mod relate;
 mod seal;
 mod status;
+mod tasks_elsewhere;
 mod transitions;
 
 use std::path::PathBuf;
@@ -128,6 +129,13 @@ pub(super) enum Verb {
 }
 
 pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
+    match run_verb(context, verb).await {
+        Err(problem) => Err(tasks_elsewhere::explain(context, problem).await),
+        done => done,
+    }
+}
+
+async fn run_verb(context: &Context, verb: Verb) -> Result<(), Problem> {
     match verb {
         Verb::Start { task } => transitions::start(context, &read_text(&task)?).await,
         Verb::Status => status::run(context).await,

@@ -7,13 +7,16 @@ use crate::json::task_json;
 use crate::problem::Problem;
 
 use super::super::output::task_lines;
-use super::super::{Context, DEFAULT_SESSION, session_status};
+use super::super::{Context, session_status};
 use super::{idle_line, stale_name};
 
 pub(super) async fn run(context: &Context) -> Result<(), Problem> {
     // The default session may not exist before its first task.
-    let status = match session_status(context, &context.engine()?).await? {
-        None if context.session != DEFAULT_SESSION => return Err(Refusal::NoSession.into()),
+    let engine = context.engine()?;
+    let status = match session_status(context, &engine).await? {
+        None if context.session_in(&engine) != engine.default_session() => {
+            return Err(Refusal::NoSession.into());
+        }
         status => status.unwrap_or_default(),
     };
     context.out.print(

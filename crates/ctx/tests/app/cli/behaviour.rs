@@ -1,13 +1,14 @@
 //! What verbs do beside their task: names, words, directories, completions, help, logs.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::repo::Repo;
 use crate::harness::server::Server;
-use crate::harness::test_store::on_postgres;
+use crate::harness::test_store::{on_postgres, skipped_on_postgres};
 
 #[test]
 fn words_are_joined() {
@@ -107,6 +108,146 @@ fn init_offers_to_move_the_conversations_of_the_directory() {
     let shown = repo.ok(["session", "show", "second"]);
     assert_eq!(shown["messages"][0]["content"][0]["text"], "second");
     assert_eq!(repo.fails(["session", "show", "busy"]).1["code"], "no_session", "it runs there");
+    repo.assert_whole();
+}
+
+/// A session with a sealed task that wrote a file of the directory.
+fn work_in(repo: &Repo, label: &str, file: &str, text: &str) {
+    repo.ok(["run", "Add retry logic to the client", "--label", label]);
+    repo.write(file, text);
+    repo.ok(["stage", "observe", "file-write", file, "--session", label]);
+    repo.ok(["stage", "seal", "-m", &format!("Wrote {file}"), "--session", label]);
+}
+
+#[test]
+fn conversations_move_with_their_tasks_and_commits() {
+    if skipped_on_postgres("it moves conversations between directories") {
+        return;
+    }
+    let repo = Repo::bare();
+    // The newest activity is not that of the newest commit.
+    work_in(&repo, "old", "a.txt", "one\n");
+    work_in(&repo, "new", "b.txt", "two\n");
+    repo.ok(["session", "send", "old", "hello"]);
+    repo.ok(["run", "Add a timeout to the client", "--label", "open"]);
+    let before = repo.ok(["log"])["commits"].clone();
+    let messages = |log: &Value| -> Vec<String> {
+        let commits = log.as_array().expect("commits").iter();
+        commits.map(|it| it["message"].as_str().expect("a text").to_owned()).collect()
+    };
+    assert_eq!(messages(&before), ["Wrote b.txt", "Wrote a.txt"]);
+    let moved = repo.ok(["init", "--move"]);
+    assert_eq!(moved["moved"], json!({"sessions": 3, "tasks": 3, "left": 0}));
+    let after = repo.ok(["log"])["commits"].clone();
+    assert_eq!(messages(&after), messages(&before));
+    let (newest, oldest) = (&after[0], &after[1]);
+    assert_eq!((&newest["project"], &newest["parents"][0]), (&json!("project"), &oldest["id"]));
+    assert_eq!(newest["task"], before[0]["task"]);
+    let shown = repo.says(["show", "HEAD"]);
+    assert!(shown.contains("Session:  new") && shown.contains("diff b.txt"), "{shown}");
+    let blamed = repo.ok(["blame", "a.txt"]);
+    assert_eq!(blamed["lines"][0]["session_label"], "old", "{blamed}");
+    assert_eq!(blamed["lines"][0]["commit"], oldest["id"], "{blamed}");
+    // An open task is continued here.
+    let open = repo.ok(["session", "show", "open"])["session"]["task"].clone();
+    assert_eq!(open["description"], "Add a timeout to the client");
+    repo.ok(["stage", "seal", "--session", "open"]);
+    assert_eq!(repo.commits()[0]["parents"][0], newest["id"]);
+    repo.assert_whole();
+    // What was moved is gone from the store of the user, and nothing is moved twice.
+    assert_eq!(repo.ok(["init", "--move"])["moved"], Value::Null);
+}
+
+#[test]
+fn a_move_that_was_interrupted_is_completed_by_the_next_one() {
+    if skipped_on_postgres("it moves conversations between directories") {
+        return;
+    }
+    let repo = Repo::bare();
+    work_in(&repo, "work", "a.txt", "one\n");
+    let user_store = repo.home().join("data/ctx");
+    let copy = repo.beside("copy");
+    copy_directory(&user_store, &copy);
+    repo.ok(["init", "--move"]);
+    // As if the process had ended before the conversation was deleted in the store of the user.
+    std::fs::remove_dir_all(&user_store).expect("removed");
+    copy_directory(&copy, &user_store);
+    assert_eq!(repo.ok(["init", "--move"])["moved"], json!({"sessions": 1, "tasks": 0, "left": 0}));
+    let sessions = repo.ok(["session", "list"])["sessions"].as_array().expect("a list").len();
+    assert_eq!((repo.commits().len(), sessions), (1, 1));
+    repo.assert_whole();
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a directory");
+    for entry in std::fs::read_dir(from).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        match entry.file_type().expect("a type").is_dir() {
+            true => copy_directory(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).expect("a copy")),
+        }
+    }
+}
+
+#[test]
+fn directories_that_share_a_store_are_projects_of_their_own() {
+    if skipped_on_postgres("the store of the user is a directory") {
+        return;
+    }
+    let repo = Repo::bare();
+    let other = repo.beside("other");
+    std::fs::create_dir(&other).expect("a directory");
+    let there = |arguments: &[&str]| {
+        let mut command = repo.command(arguments.iter().chain(&["--json"]));
+        let output = command.current_dir(&other).output().expect("it runs");
+        serde_json::from_slice::<Value>(&output.stdout).expect("a document")
+    };
+    work_in(&repo, "here", "a.txt", "one\n");
+    let here = repo.ok(["status"]);
+    assert_eq!(here["project"], json!(repo.dir()));
+    assert_eq!(repo.ok(["session", "show", "here"])["session"]["project"], here["project"]);
+    assert_eq!(there(&["status"])["head"], Value::Null);
+    assert_eq!(there(&["log"])["commits"], json!([]));
+    std::fs::write(other.join("a.txt"), "one\n").expect("written");
+    there(&["run", "Add a timeout to the client", "--label", "there"]);
+    there(&["stage", "seal", "--session", "there"]);
+    // The default session is one of each directory, too, and not listed while it is empty.
+    repo.fails(["stage", "seal"]);
+    assert_eq!(repo.ok(["session", "list"])["sessions"].as_array().expect("a list").len(), 2);
+    repo.ok(["stage", "start", "Buy milk"]);
+    there(&["stage", "start", "Buy tea"]);
+    assert_eq!(repo.ok(["status"])["task"]["description"], "Buy milk");
+    let milk = repo.ok(["stage", "seal", "-m", "Milk"])["commit"].clone();
+    assert_eq!(milk["project"], json!(repo.dir()));
+    there(&["stage", "seal", "-m", "Tea"]);
+    let projects: Vec<Value> = there(&["log"])["commits"].as_array().expect("commits").clone();
+    assert_eq!(projects.len(), 2, "{projects:?}");
+    assert!(projects.iter().all(|it| it["project"] == json!(other)), "{projects:?}");
+    assert_eq!(repo.commits().len(), 2);
+    assert_eq!(repo.ok(["blame", "a.txt"])["lines"][0]["session_label"], "here");
+    assert_eq!(there(&["blame", "a.txt"])["lines"][0]["session_label"], Value::Null);
+    assert_eq!(there(&["log", "--all"])["commits"].as_array().expect("commits").len(), 4);
+}
+
+#[test]
+fn a_store_of_the_user_with_a_project_name_keeps_it() {
+    if skipped_on_postgres("the store of the user is a directory") {
+        return;
+    }
+    let repo = Repo::bare();
+    let user_store = repo.home().join("data/ctx");
+    repo.ok(["init", "--project", "first", "--data", user_store.to_str().expect("a path")]);
+    repo.ok(["run", "Add retry logic to the client", "--label", "work"]);
+    assert_eq!(repo.ok(["session", "show", "work"])["session"]["project"], "first");
+    repo.ok(["stage", "seal", "--session", "work"]);
+    repo.ok(["stage", "start", "Buy milk"]);
+    repo.ok(["stage", "seal", "--session", "main"]);
+    assert_eq!((&repo.ok(["status"])["project"], repo.commits().len()), (&json!("first"), 2));
+    // The directory becomes a project of its own with its conversations.
+    assert_eq!(repo.ok(["init", "--move"])["moved"]["sessions"], 1);
+    assert_eq!(repo.commits()[0]["project"], "project");
+    assert_eq!(repo.commits().len(), 1, "the default session of the other store stays there");
     repo.assert_whole();
 }
 

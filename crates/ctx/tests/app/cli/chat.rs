@@ -320,6 +320,36 @@ fn a_long_session_opens_at_its_end() {
 }
 
 #[test]
+fn a_search_hit_opens_at_its_turn() {
+    let repo = Repo::new();
+    super::chat_leaving::long_session(&repo, 300);
+    let program = chat(&repo, &[]);
+    // A turn in the middle, one near the beginning and one near the end.
+    for n in [150, 3, 298] {
+        program.enter(&format!("/search \"question {n}\""));
+        program.wait_for("Search results");
+        program.wait_for(&format!("question {n}"));
+        program.send(ENTER);
+        program.wait_gone("Search results");
+        let (question, answer) = (format!("❯ question {n}"), format!("answer {n}"));
+        program.wait_until("the turn of the hit", |screen| {
+            let has = |wanted: &str| screen.lines().any(|line| line.trim() == wanted);
+            has(&question) && has(&answer)
+        });
+    }
+    // The turns after a hit are read when they are scrolled to.
+    program.enter("/search \"question 150\"");
+    program.wait_for("Search results");
+    program.wait_for("question 150");
+    program.send(ENTER);
+    program.wait_for("❯ question 150");
+    assert!(!program.screen().contains("question 299"), "{}", program.screen());
+    program.send("\u{1b}[1;5F");
+    program.wait_for("question 299");
+    leave(program);
+}
+
+#[test]
 fn without_a_terminal_the_chat_names_the_alternative() {
     let repo = Repo::new();
     let (exit, error) = repo.fails(["chat"]);

@@ -80,6 +80,37 @@ fn a_commit_reads_like_a_change() {
 }
 
 #[test]
+fn a_commit_is_compared_with_the_version_of_an_earlier_task() {
+    let repo = Repo::working_on("Write a list");
+    repo.write("list.txt", "milk\n");
+    repo.ok(["stage", "observe", "file-write", "list.txt"]);
+    repo.ok(["stage", "seal"]);
+    repo.ok(["stage", "start", "Add tea"]);
+    repo.write("list.txt", "milk\ntea\n");
+    repo.ok(["stage", "observe", "file-write", "list.txt"]);
+    repo.ok(["stage", "seal"]);
+    let shown = repo.says(["show", "HEAD"]);
+    assert!(shown.contains("diff list.txt\n@@ -1 +1,2 @@\n milk\n+tea\n"), "{shown}");
+    let first = repo.says(["show", "HEAD~1"]);
+    assert!(first.contains("(no earlier version was recorded)\n"), "{first}");
+}
+
+#[test]
+fn a_commit_lists_requested_changes_and_permissions() {
+    let repo = Repo::new();
+    repo.ok(["run", "Add retry logic to the client", "--label", "s"]);
+    repo.ok(["stage", "message", "Also add a log line to it", "--session", "s"]);
+    repo.ok(["session", "send", "s", "permission please"]);
+    repo.ok(["session", "answer", "s", "allow_once"]);
+    repo.ok(["stage", "seal", "--session", "s"]);
+    let shown = repo.says(["show", "HEAD"]);
+    assert!(shown.contains("\n» Also add a log line to it\n"), "{shown}");
+    let permission = shown.find("\n? permission: ").expect("the question");
+    let decision = shown.find("(allow_once), by ").expect("the decision");
+    assert!(permission < decision, "{shown}");
+}
+
+#[test]
 fn branches_are_compared_in_the_width_of_the_terminal() {
     let repo = Repo::new();
     repo.ok(["session", "new", "--label", "a"]);

@@ -187,3 +187,33 @@ fn a_commit_message_is_the_last_summary_or_the_given_text() {
         "My own words"
     );
 }
+
+#[test]
+fn an_error_about_no_task_names_the_task_of_a_conversation() {
+    let repo = Repo::new();
+    let (_, error) = repo.fails(["stage", "seal"]);
+    assert_eq!(error["hint"], "start a task with `ctx stage start TASK`");
+    repo.ok(["run", "Please add retry logic to the client"]);
+    let listed = repo.ok(["session", "list"]);
+    let session = listed["sessions"][0].clone();
+    let task = session["task"]["description"].as_str().expect("an open task");
+    let (exit, error) = repo.fails(["stage", "seal"]);
+    assert_eq!((exit, &error["code"]), (1, &json!("no_task")));
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains(&format!("a conversation has one: `{task}` in ")), "{message}");
+    // The command of the hint works.
+    let hint = error["hint"].as_str().expect("a hint");
+    let id = hint.rsplit("--session ").next().and_then(|rest| rest.split('`').next());
+    let id = id.expect("a session");
+    assert!(hint.contains(&format!("`ctx session confirm {id}`")), "{hint}");
+    assert_eq!(repo.fails(["stage", "seal", "--session", "nobody"]).1["code"], "no_session");
+    let sealed = repo.ok(["stage", "seal", "--session", id]);
+    assert_eq!(sealed["commit"]["session"], session["id"]);
+    // Several are counted.
+    for _ in 0..2 {
+        repo.ok(["run", "Please add retry logic to the client"]);
+    }
+    let (_, error) = repo.fails(["stage", "abort"]);
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains("2 conversations have one: "), "{message}");
+}

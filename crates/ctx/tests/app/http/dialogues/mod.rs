@@ -193,7 +193,7 @@ fn assert_transcript(client: &Client, label: &str, session: &Value, dialogue: &D
         let of_commit = notices.iter().filter(|notice| notice.contains(&id));
         let of_commit: Vec<&String> = of_commit.collect();
         assert_eq!(of_commit.len(), 1, "{}: {id} in {notices:#?}", dialogue.name);
-        assert!(of_commit[0].contains("task/reopen"), "{of_commit:?}");
+        assert!(of_commit[0].contains("ctx session reopen "), "{of_commit:?}");
         assert!(of_commit[0].contains(&name), "{of_commit:?}");
     }
 }
