@@ -12,7 +12,7 @@
 //! | `usage_cell` | reports of usage |
 //! | `long_context_cell` | context assembly early and late in a long session |
 //! | `search_cell` | search over many messages: speed, size of the index, cost to appends |
-//! | `serve_cell` | messages, messages from channels and deltas through a real server |
+//! | `serve_cell` | messages, messages from channels and deltas through real servers |
 //! | `write_until_killed` | writer for the crash tests, no measurement |
 //! | `workload` | the turn that all cells store |
 
@@ -99,6 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Problem> {
             "write_until_killed" => write_until_killed::run(&cell).await?,
             "serve" => serve_cell::serve(&cell).await?,
             "inbound" => serve_cell::inbound(&cell).await?,
+            "nodes" => serve_cell::nodes(&cell).await?,
             other => serde_json::json!({"unsupported": format!("unknown cell {other}")}),
         })
     })?;

@@ -105,12 +105,14 @@ struct Server {
 }
 
 impl Server {
-    async fn start(dir: &Path) -> Result<Self, Problem> {
+    /// Starts a server on the store in the directory, or on another one.
+    async fn start(dir: &Path, store: Option<&str>) -> Result<Self, Problem> {
         let began = Instant::now();
         let program = std::env::current_exe().map_err(failed)?;
         let mut child = Command::new(program)
             .arg("--data")
             .arg(dir)
+            .args(store.iter().flat_map(|url| ["--store", url]))
             .args(["serve", "--listen", "127.0.0.1:0", "--json"])
             .env("CTX_LOG", "error")
             .stdout(Stdio::piped())
@@ -130,6 +132,15 @@ impl Server {
         let mut client = Client::connect(&address).await?;
         client.ask("GET", "/healthz", None).await?;
         Ok(Self { child, address, startup: began.elapsed() })
+    }
+
+    /// Processor time so far, in clock ticks.
+    fn cpu_ticks(&self) -> u64 {
+        let path = format!("/proc/{}/stat", self.child.id().unwrap_or(0));
+        let stat = std::fs::read_to_string(path).unwrap_or_default();
+        // The fields after the name of the process, which may contain spaces.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
     }
 
     fn rss_mb(&self) -> f64 {
@@ -218,13 +229,13 @@ pub(super) async fn inbound(cell: &CellArgs) -> Result<Value, Problem> {
         engine.entities().link(entity.id, address, true).await?;
     }
     drop(engine);
-    let server = Server::start(&cell.dir).await?;
+    let server = Server::start(&cell.dir, None).await?;
     let mut rounds = Vec::new();
     for round in 0..cell.rounds {
         let plain = format!("plain{round}");
-        let plain = measure_messages(&server, &plain, Way::Label, 16, cell.seconds).await?;
+        let plain = measure_messages(&[&server], &plain, Way::Label, 16, cell.seconds).await?;
         let channel = round.to_string();
-        let inbound = measure_messages(&server, &channel, Way::Sender, 16, cell.seconds).await?;
+        let inbound = measure_messages(&[&server], &channel, Way::Sender, 16, cell.seconds).await?;
         let rate = |value: &Value| value["answered"].as_f64().unwrap_or(0.0);
         let ratio = rate(&inbound) / rate(&plain).max(1.0);
         rounds.push(json!({"plain": plain, "inbound": inbound, "ratio": ratio}));
@@ -234,17 +245,61 @@ pub(super) async fn inbound(cell: &CellArgs) -> Result<Value, Problem> {
 
 pub(super) async fn serve(cell: &CellArgs) -> Result<Value, Problem> {
     configure(&cell.dir).await?;
-    let server = Server::start(&cell.dir).await?;
+    let server = Server::start(&cell.dir, None).await?;
     let mut rates = serde_json::Map::new();
     for clients in CLIENTS {
         let name = format!("c{clients}");
-        let rate = measure_messages(&server, &name, Way::Label, clients, cell.seconds).await?;
+        let rate = measure_messages(&[&server], &name, Way::Label, clients, cell.seconds).await?;
         rates.insert(clients.to_string(), rate);
     }
     let deltas = measure_deltas(&server).await?;
     drop(server);
     let idle = measure_idle(cell).await?;
     Ok(json!({"messages_per_s": rates, "delta_ms": deltas, "idle": idle}))
+}
+
+/// Messages through one and through several servers on one PostgreSQL database, in turns, and the
+/// processor time that the servers take of it. All share the cores of this machine with the
+/// database and the clients.
+pub(super) async fn nodes(cell: &CellArgs) -> Result<Value, Problem> {
+    let store = std::env::var("BENCH_STORE").map_err(|_| failed("BENCH_STORE is not set"))?;
+    configure(&cell.dir).await?;
+    drop(open(&cell.dir)?);
+    let mut rounds = Vec::new();
+    for round in 0..cell.rounds {
+        for count in [1, cell.count] {
+            let mut servers = Vec::new();
+            for _ in 0..count {
+                servers.push(Server::start(&cell.dir, Some(&store)).await?);
+            }
+            let servers: Vec<&Server> = servers.iter().collect();
+            for clients in CLIENTS {
+                let name = format!("r{round}-{count}-{clients}");
+                let cpu = || servers.iter().map(|server| server.cpu_ticks()).sum::<u64>();
+                let (began, before) = (Instant::now(), (processor_ticks(), cpu()));
+                let rate =
+                    measure_messages(&servers, &name, Way::Label, clients, cell.seconds).await?;
+                let (idle, ticks) = (processor_ticks(), cpu() - before.1);
+                let total = (idle.1 - before.0.1).max(1) as f64;
+                rounds.push(json!({
+                    "nodes": count, "clients": clients, "answered": rate["answered"],
+                    "p50_ms": rate["p50_ms"], "p99_ms": rate["p99_ms"],
+                    "idle": (idle.0 - before.0.0) as f64 / total,
+                    "nodes_cpu": ticks as f64 / total, "seconds": began.elapsed().as_secs_f64(),
+                }));
+            }
+        }
+    }
+    Ok(json!({"rounds": rounds}))
+}
+
+/// The ticks that the processors were idle, and all ticks.
+fn processor_ticks() -> (u64, u64) {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let first = stat.lines().next().unwrap_or_default();
+    let ticks: Vec<u64> =
+        first.split_whitespace().skip(1).take(8).filter_map(|it| it.parse().ok()).collect();
+    (ticks.iter().skip(3).take(2).sum(), ticks.iter().sum())
 }
 
 /// How a client addresses its session.
@@ -258,7 +313,7 @@ enum Way {
 
 /// Rates of acknowledged and answered messages. Each client uses its own sessions.
 async fn measure_messages(
-    server: &Server,
+    servers: &[&Server],
     name: &str,
     way: Way,
     clients: u64,
@@ -266,6 +321,7 @@ async fn measure_messages(
 ) -> Result<Value, Problem> {
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     let drive = |n: u64| {
+        let server = servers[n as usize % servers.len()];
         let (address, name) = (server.address.clone(), name.to_owned());
         tokio::spawn(async move {
             let mut client = Client::connect(&address).await?;
@@ -372,7 +428,7 @@ async fn measure_idle(cell: &CellArgs) -> Result<Value, Problem> {
     drop(engine);
     // Without this, the server would first replay the log, as after a crash.
     super::store_cells::checkpoint(&dir);
-    let server = Server::start(&dir).await?;
+    let server = Server::start(&dir, None).await?;
     let mut client = Client::connect(&server.address).await?;
     client.ask("GET", "/api/sessions?limit=1000", None).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
