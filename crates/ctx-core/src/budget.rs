@@ -108,10 +108,28 @@ impl Used {
     }
 }
 
+/// What a limit covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Scope {
+    Session,
+    Day,
+    Provider(String),
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session => f.write_str("this session"),
+            Self::Day => f.write_str("today"),
+            Self::Provider(name) => write!(f, "the provider {name} today"),
+        }
+    }
+}
+
 /// A limit that is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reached {
-    scope: String,
+    scope: Scope,
     limit: Limit,
     used: Limit,
 }
@@ -120,6 +138,17 @@ impl fmt::Display for Reached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { scope, limit, used } = self;
         write!(f, "the budget of {scope} is {limit}, and {used} are used")
+    }
+}
+
+impl Reached {
+    /// What makes the next request possible, besides a higher limit.
+    pub const fn remedy(&self) -> &'static str {
+        match self.scope {
+            Scope::Session => "continue in a new session",
+            Scope::Day => "wait until the next day (UTC)",
+            Scope::Provider(_) => "use another provider",
+        }
     }
 }
 
@@ -133,13 +162,13 @@ impl Limits {
         &'a self,
         provider: &'a str,
         used: &'a Used,
-    ) -> impl Iterator<Item = (String, Limit, &'a Bill)> {
-        let session = self.session.map(|limit| ("this session".to_owned(), limit, &used.session));
-        let day = self.day.map(|limit| ("today".to_owned(), limit, &used.day));
+    ) -> impl Iterator<Item = (Scope, Limit, &'a Bill)> {
+        let session = self.session.map(|limit| (Scope::Session, limit, &used.session));
+        let day = self.day.map(|limit| (Scope::Day, limit, &used.day));
         let provider = self
             .providers
             .get(provider)
-            .map(|limit| (format!("the provider {provider} today"), *limit, &used.provider));
+            .map(|limit| (Scope::Provider(provider.to_owned()), *limit, &used.provider));
         [session, day, provider].into_iter().flatten()
     }
 }
@@ -228,6 +257,21 @@ mod tests {
                 (Some(text), Some(scope)) => assert!(text.contains(scope), "case {n}: {text}"),
                 other => panic!("case {n}: {other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn another_provider_is_advised_only_at_the_limit_of_a_provider() {
+        let high = bill(Some(100), 100);
+        let used = Used { session: high, day: high, provider: high };
+        for (stop, remedy) in [
+            (limits("1 USD", "", ""), "continue in a new session"),
+            (limits("", "1 USD", ""), "wait until the next day (UTC)"),
+            (limits("", "", "1 USD"), "use another provider"),
+        ] {
+            let budget = Budget { warn: Limits::default(), stop };
+            let reached = budget.refusal("local", &used).expect("a limit is reached");
+            assert_eq!(reached.remedy(), remedy, "{reached}");
         }
     }
 

@@ -9,7 +9,7 @@ use std::ops::AddAssign;
 
 use crate::prices::Price;
 use crate::time::{Span, Timestamp};
-use crate::turn::{Header, Usage};
+use crate::turn::{Header, Status, Usage};
 
 /// Number of values of a [`Tally`].
 pub const TALLY_VALUES: usize = 18;
@@ -156,7 +156,7 @@ impl AddAssign for Known {
 #[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Tally {
     pub turns: u64,
-    /// Turns that a provider was asked for.
+    /// Turns that a provider answered. Only these have a cost, which may be unknown.
     pub answered: u64,
     pub messages: u64,
     pub tool_calls: u64,
@@ -189,7 +189,7 @@ impl Tally {
         let duration = turn.ended_at.since(turn.started_at);
         Self {
             turns: 1,
-            answered: u64::from(turn.provider_id.is_some()),
+            answered: u64::from(is_answered(turn)),
             messages: turn.messages.len() as u64,
             tool_calls: turn.tool_calls.len() as u64,
             duration_ms: duration.0.min(COUNT_MAX),
@@ -281,6 +281,14 @@ impl AddAssign for Tally {
     }
 }
 
+/// Whether a provider answered a turn. A failed turn without usage and tool calls has no answer: no
+/// request was sent because of a limit, or the provider refused it. It costs nothing.
+fn is_answered(turn: &Header) -> bool {
+    let has_answer =
+        turn.status != Status::Failed || turn.usage.is_some() || !turn.tool_calls.is_empty();
+    turn.provider_id.is_some() && has_answer
+}
+
 /// A tally and what it cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bill {
@@ -336,6 +344,9 @@ impl AddAssign for Bill {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::ObjectId;
+    use crate::message::ToolStatus;
+    use crate::turn::{Kind, ToolCallHead};
 
     fn usage(input: Option<u64>, cached: Option<u64>, output: Option<u64>, cost: &str) -> Usage {
         Usage {
@@ -350,6 +361,22 @@ mod tests {
 
     fn answered(usage: &Usage) -> Tally {
         Tally { turns: 1, answered: 1, ..Tally::of_usage(usage) }
+    }
+
+    fn turn(status: Status, usage: Option<Usage>) -> Header {
+        Header {
+            parent: None,
+            kind: Kind::Normal,
+            status,
+            provider_id: Some("local".to_owned()),
+            model: None,
+            usage,
+            started_at: Timestamp(1),
+            ended_at: Timestamp(3),
+            messages: Vec::new(),
+            tool_calls: Vec::new(),
+            body: ObjectId::of(&[b"words"]),
+        }
     }
 
     const PRICE: Price = Price { input: 3_000_000, cached: 300_000, output: 15_000_000 };
@@ -449,6 +476,32 @@ mod tests {
         let bill = Bill::new(both, Some(&PRICE));
         assert_eq!(bill.cost, Some(Dollars(half.0 + computed.0)));
         assert_eq!(bill.unpriced_turns, 1);
+    }
+
+    #[test]
+    fn a_failed_turn_without_an_answer_leaves_the_total_exact() {
+        let blind = || Some(usage(None, None, Some(1), ""));
+        let unpriced = |turn: &Header| Bill::new(Tally::of(turn), None).unpriced_turns;
+        for status in [Status::Completed, Status::Cancelled, Status::Interrupted] {
+            assert_eq!(unpriced(&turn(status, None)), 1, "{status:?}");
+        }
+        let refused = turn(Status::Failed, None);
+        assert_eq!(unpriced(&refused), 0, "no request was sent");
+        assert_eq!(unpriced(&turn(Status::Failed, blind())), 1, "its provider reported usage");
+        let call = ToolCallHead {
+            id: "c".to_owned(),
+            message: 0,
+            name: "t".to_owned(),
+            status: ToolStatus::Completed,
+            spawned_session_label: None,
+        };
+        let called = Header { tool_calls: vec![call], ..refused.clone() };
+        assert_eq!(unpriced(&called), 1, "it failed after a call of the model");
+        let mut sum = Tally::of(&turn(Status::Completed, Some(usage(None, None, None, "0.4 USD"))));
+        sum += Tally::of(&refused);
+        let bill = Bill::new(sum, None);
+        assert_eq!((bill.cost, bill.unpriced_turns), (Some(Dollars(400_000_000)), 0));
+        assert_eq!((sum.turns, sum.duration_ms), (2, 4), "the turn itself counts");
     }
 
     #[test]

@@ -17,8 +17,10 @@ use crate::engine::{Engine, Error};
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a committed write of this process may take until it is recorded as its own.
 const OWN_WRITE_DELAY: Duration = Duration::from_millis(50);
-/// How long the store may take to store the end of a process.
-const LEAVE_MAX: Duration = Duration::from_secs(10);
+/// How long the actors of a process that ends may take to store the end of their runs.
+const STOP_MAX: Duration = Duration::from_secs(3);
+/// How long the store may then take to store the end of the process.
+const LEAVE_MAX: Duration = Duration::from_secs(3);
 /// How often a process that drains looks at its runs.
 const DRAIN_POLL: Duration = Duration::from_millis(20);
 /// How often dead processes and expired timers are looked for.
@@ -182,7 +184,9 @@ impl Background<'_> {
         let slots = &self.engine.shared().slots;
         slots.close();
         let until = Instant::now() + longest;
-        while slots.taken() > 0 && Instant::now() < until {
+        let (lease, length) = (&self.engine.shared().lease, self.engine.shared().timeouts.lease);
+        // Without its lease, this process has stopped its runs.
+        while slots.taken() > 0 && Instant::now() < until && !lease.is_overdue(length) {
             tokio::time::sleep(DRAIN_POLL).await;
         }
     }
@@ -192,7 +196,7 @@ impl Background<'_> {
     /// process, runs it again.
     pub async fn shutdown(self) {
         self.engine.shared().shutdown.cancel();
-        let until = Instant::now() + Duration::from_secs(5);
+        let until = Instant::now() + STOP_MAX;
         while self.engine.shared().awake() > 0 && Instant::now() < until {
             let _ = tokio::time::timeout(
                 Duration::from_millis(20),

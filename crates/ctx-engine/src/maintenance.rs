@@ -73,6 +73,11 @@ impl Maintenance<'_> {
         Ok(self.engine.store().copy_to(to).await?)
     }
 
+    /// Fails if the store does not answer, or this program is too old to write it.
+    pub async fn check_writer(self) -> Result<(), Error> {
+        Ok(self.engine.store().check_writer().await?)
+    }
+
     /// Sizes and row counts of the store.
     ///
     /// Fails if the store fails.

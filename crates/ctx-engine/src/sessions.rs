@@ -8,7 +8,7 @@ use ctx_core::inbox::{Item, ItemState};
 use ctx_core::prompt::Prompt;
 use ctx_core::refusal::Refusal;
 use ctx_core::run::Run;
-use ctx_core::session::{self, Activity, Origin, Session};
+use ctx_core::session::{self, Activity, Origin, Session, Status};
 use ctx_core::suspension::Suspension;
 use ctx_core::task::Task;
 use ctx_store::{HeadMove, Hidden, SessionQuery, Target, TreeTurn};
@@ -102,6 +102,23 @@ impl Sessions<'_> {
         let id = SessionId(self.engine.new_id());
         let idle = session::New::idle(id, label.to_owned(), project, origin, self.engine.now());
         self.engine.create(session::New { working_dir, ..idle }).await
+    }
+
+    /// Changes sessions whose process has died to what recovery will leave: idle and interrupted.
+    /// For a process that only shows them; the next one that runs sessions recovers them.
+    ///
+    /// Fails if the store fails.
+    pub async fn as_recovered(self, infos: &mut [Info]) -> Result<(), Error> {
+        if infos.iter().all(|info| info.session.state != Activity::Running) {
+            return Ok(());
+        }
+        let dead = self.engine.dead_nodes().await?;
+        let is_dead = |info: &&mut Info| decide::is_orphaned(&info.session, &dead);
+        for info in infos.iter_mut().filter(is_dead) {
+            (info.session.state, info.session.status) = (Activity::Idle, Status::Suspended);
+            info.run = None;
+        }
+        Ok(())
     }
 
     /// The sessions with the newest activity.

@@ -63,6 +63,11 @@ impl Server {
         Self { password, ..self }
     }
 
+    /// Whether the URL, the environment or a file has a password.
+    pub fn has_password(&self) -> bool {
+        postgres::has_password(self)
+    }
+
     /// Sets the URL of a connection without a pooler, on which notifications are received.
     #[must_use]
     pub fn with_listen_url(self, listen_url: Option<String>) -> Self {
@@ -92,10 +97,14 @@ impl fmt::Display for Location {
 }
 
 impl Location {
-    /// Reads a `postgres://` URL or the path of a directory.
+    /// Reads a `postgres://` URL or the path of a directory. A text that is neither, but may
+    /// contain a password, is a server, so that no message repeats it; opening it fails.
     pub fn parse(text: &str) -> Self {
-        match text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            true => Location::Server(Server::at(text)),
+        let trimmed = text.trim();
+        let before_path = trimmed.split('/').next().unwrap_or_default();
+        let login = before_path.rsplit_once('@').map_or("", |(login, _)| login);
+        match trimmed.contains("://") || login.contains(':') {
+            true => Location::Server(Server::at(trimmed)),
             false => Location::Directory(PathBuf::from(text)),
         }
     }
@@ -176,7 +185,22 @@ mod tests {
         let location = Location::from(&Location::Server(server));
         assert_eq!(location.to_string(), "PostgreSQL at h:1/d");
         assert_eq!(format!("{location:?}"), "Server(Server(PostgreSQL at h:1/d))");
-        let invalid = Location::parse("postgres://u:s3cret@h:x/d");
-        assert_eq!(invalid.to_string(), "PostgreSQL");
+        for invalid in [
+            "postgres://u:s3cret@h:x/d",
+            "mysql://u:s3cret@h/d",
+            "postgres:u:s3cret@h/d",
+            "u:s3cret@h/d",
+            "postgres://u:my?s3cret@h/d",
+            "postgres://u:my?s3cret=x@h/d",
+        ] {
+            let location = Location::parse(invalid);
+            assert_eq!(location.to_string(), "PostgreSQL", "{invalid}");
+            let error = create(&location, "p").expect_err("refused").to_string();
+            assert!(!error.contains("s3cret"), "{error}");
+        }
+        let upper = Location::parse(" POSTGRES://u:s3cret@h/d");
+        assert_eq!(upper.to_string(), "PostgreSQL at h:5432/d");
+        let path = "/data/a:b@c";
+        assert_eq!(Location::parse(path), Location::Directory(PathBuf::from(path)));
     }
 }

@@ -17,3 +17,13 @@ pub(crate) fn stored(db: &dyn Db) -> Result<u32, Error> {
         .and_then(|schema| schema.parse().ok())
         .ok_or_else(|| Error::Damaged("its schema version cannot be read".to_owned()))
 }
+
+/// Fails if programs of this schema may not write the store.
+pub(crate) fn check_writer(db: &dyn Db) -> Result<(), Error> {
+    let sql = "SELECT value FROM meta WHERE key = 'min_writer'";
+    let found = db.row(sql, args![], |row| row.get::<String>(0))?;
+    match found.and_then(|version| version.parse().ok()).unwrap_or(u32::MAX) {
+        found if found > SCHEMA => Err(Error::TooNew { found, known: SCHEMA }),
+        _ => Ok(()),
+    }
+}

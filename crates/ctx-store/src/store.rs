@@ -25,7 +25,7 @@ use crate::relational::{
     idempotency_rows, load, outbox_rows, purge, repair, session_rows, task_rows, token_rows,
     turn_path, turn_rows, verify,
 };
-use crate::schema::SCHEMA;
+use crate::schema::{self, SCHEMA};
 use crate::transition::{OnceKey, Stored, Transition};
 use crate::{
     CommitQuery, Context, Due, Error, FeedEvent, FeedQuery, Found, FoundHistory, GcReport,
@@ -268,6 +268,11 @@ impl Store {
     /// A page of events, oldest first.
     pub async fn feed(&self, query: FeedQuery, limit: usize) -> Result<Vec<FeedEvent>, Error> {
         self.read(move |db| event_rows::list(db, query, limit)).await
+    }
+
+    /// Fails if the store does not answer, or this program is too old to write it.
+    pub async fn check_writer(&self) -> Result<(), Error> {
+        self.read_rows(schema::check_writer).await
     }
 
     /// The newest feed row: the cursor of a reader of all sessions that starts now.

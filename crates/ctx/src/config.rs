@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::message_sources::{HookConfig, ScheduleConfig};
 use crate::problem::Problem;
-use crate::spending::{BudgetConfig, PriceConfig, budget, prices};
+use crate::spending::{BudgetConfig, PriceConfig, WrongValue, budget, prices};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -39,6 +39,9 @@ pub(crate) struct Config {
     /// The file that was read, for error messages.
     #[serde(skip)]
     pub(crate) path: PathBuf,
+    /// The text of the file, for the lines in error messages.
+    #[serde(skip)]
+    text: String,
     pub(crate) mcp: Mcp,
 }
 
@@ -255,18 +258,13 @@ impl Config {
     /// Parses the text of a file, and reads the environment.
     pub(crate) fn parse(text: &str, path: PathBuf) -> Result<Self, Problem> {
         let mut config: Config = toml::from_str(text).map_err(|e| {
-            let line = e
-                .span()
-                .map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            Problem::wrong_use(
-                "bad_config",
-                format!("{}, line {line}: {}", path.display(), e.message()),
-            )
+            wrong_line(&path, text, e.span().map_or(0, |span| span.start), e.message())
         })?;
         config.check_sources().map_err(|why| {
             Problem::wrong_use("bad_config", format!("{}: {why}", path.display()))
         })?;
         config.path = path;
+        config.text = text.to_owned();
         config.apply_environment();
         Ok(config)
     }
@@ -330,14 +328,23 @@ impl Config {
 
     /// Prices of models, and limits.
     pub(crate) fn spending(&self) -> Result<Spending, Problem> {
-        Ok(Spending { prices: prices(&self.prices)?, budget: budget(&self.budget)? })
+        let wrong = |value: WrongValue| wrong_line(&self.path, &self.text, value.at, &value.why);
+        Ok(Spending {
+            prices: prices(&self.prices).map_err(wrong)?,
+            budget: budget(&self.budget).map_err(wrong)?,
+        })
     }
 
-    /// The password of the database, if a variable is configured for it.
-    pub(crate) fn store_password(&self) -> Result<Option<String>, Problem> {
-        let Some(name) = self.store.password_env.as_deref() else { return Ok(None) };
+    /// A database with the password of the variable that is configured for it. The variable may be
+    /// missing if the password is elsewhere.
+    pub(crate) fn with_store_password(
+        &self,
+        server: ctx_engine::Server,
+    ) -> Result<ctx_engine::Server, Problem> {
+        let Some(name) = self.store.password_env.as_deref() else { return Ok(server) };
         match std::env::var(name).ok().filter(|value| !value.is_empty()) {
-            Some(password) => Ok(Some(password)),
+            Some(password) => Ok(server.with_password(Some(password))),
+            None if server.has_password() => Ok(server),
             None => Err(Problem::wrong_use(
                 "bad_config",
                 format!("store.password_env: the environment variable {name} is not set"),
@@ -419,6 +426,13 @@ impl Config {
             span("classifier.timeout", self.classifier.timeout.as_deref(), CLASSIFIER_TIMEOUT)?;
         Ok(Duration::from_millis(span.0))
     }
+}
+
+/// The error about a part of the file that begins at a byte of its text.
+fn wrong_line(path: &Path, text: &str, at: usize, why: &str) -> Problem {
+    let before = &text.as_bytes()[..at.min(text.len())];
+    let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+    Problem::wrong_use("bad_config", format!("{}, line {line}: {why}", path.display()))
 }
 
 fn span(key: &str, text: Option<&str>, default: Span) -> Result<Span, Problem> {

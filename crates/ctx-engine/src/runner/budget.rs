@@ -28,7 +28,8 @@ impl Runner<'_> {
         let reached = self.engine.spending().budget.refusal(&provider, &used)?;
         let why = format!(
             "{reached}. No request was sent. Raise the limit under [budget.stop] in ctx.toml, or \
-             use another provider"
+             {}",
+            reached.remedy()
         );
         Some(Failure::new(EXCEEDED, FailureClass::Permanent, why))
     }

@@ -64,8 +64,11 @@ struct Parts {
 impl Parts {
     fn of(url: &str) -> Result<Self, Error> {
         let mut parts = Self::default();
-        let rest = url.split_once("://").map(|(_, rest)| rest);
-        let rest = rest.ok_or_else(|| invalid("it does not begin with postgres://"))?;
+        let is_known = |scheme: &str| {
+            ["postgres", "postgresql"].iter().any(|known| known.eq_ignore_ascii_case(scheme))
+        };
+        let rest = url.split_once("://").filter(|(scheme, _)| is_known(scheme));
+        let (_, rest) = rest.ok_or_else(|| invalid("it does not begin with postgres://"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (rest, database) = rest.split_once('/').unwrap_or((rest, ""));
         parts.database = non_empty(database);
@@ -107,7 +110,13 @@ impl Parts {
             "passfile" => self.passfile = Some(PathBuf::from(value)),
             // A server that does not accept writes is never used.
             "target_session_attrs" if ["any", "read-write", "primary"].contains(&&*value) => {}
-            _ => return Err(invalid(&format!("`{}` is not supported", decoded(name)))),
+            // The text may be part of a password.
+            _ => {
+                return Err(invalid(
+                    "a parameter is not supported, or the password contains `?`, `/`, `@` or `#`, \
+                     which are written as %3F, %2F, %40 and %23",
+                ));
+            }
         }
         Ok(())
     }

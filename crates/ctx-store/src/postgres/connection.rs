@@ -423,7 +423,10 @@ fn classified(address: &Address, report: &Report) -> (Fault, Error) {
         }
         "25P03" | "57P01" | "57P02" | "57P03" | "57P05" => (Fault::Lost, Error::Unavailable(text)),
         "53100" => (Fault::Other, Error::Full),
-        "25006" | "42501" => (Fault::Other, Error::ReadOnly(text)),
+        // A server that became a standby: the address may lead to another one now.
+        "25006" => (Fault::Lost, Error::ReadOnly(text)),
+        "0A000" if report.message.contains("recovery") => (Fault::Lost, Error::ReadOnly(text)),
+        "42501" => (Fault::Other, Error::ReadOnly(text)),
         "XX001" | "XX002" => (Fault::Other, Error::Damaged(text)),
         _ => match code.get(..2).unwrap_or_default() {
             "08" => (Fault::Lost, Error::Unavailable(text)),

@@ -34,7 +34,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicI64;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -90,11 +90,36 @@ struct Shared {
     known_words: Mutex<HashSet<String>>,
     /// Wakes the indexer after each group.
     wake_indexer: Option<SyncSender<()>>,
+    /// Connections of readers that are not in use.
+    idle_readers: Mutex<Vec<Conn>>,
+}
+
+impl Shared {
+    fn idle_readers(&self) -> MutexGuard<'_, Vec<Conn>> {
+        self.idle_readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connects for writing. Where the server has no connection left, those of idle readers are
+    /// closed.
+    fn connect_writer(&self) -> Result<Conn, Error> {
+        match Conn::try_open(&self.address) {
+            Err((true, _)) => {
+                self.idle_readers().clear();
+                Conn::open(&self.address)
+            }
+            opened => opened.map_err(|(_, error)| error),
+        }
+    }
 }
 
 /// What messages call a database. It contains no password.
 pub(crate) fn name_of(server: &Server) -> String {
     Address::of(server).map_or_else(|_| "PostgreSQL".to_owned(), |address| address.name())
+}
+
+/// Whether the URL, the environment or a file has the password of a database.
+pub(crate) fn has_password(server: &Server) -> bool {
+    Address::of(server).is_ok_and(|address| address.password.is_some())
 }
 
 /// Creates a store for a project in a database that has none.
@@ -105,6 +130,7 @@ pub fn create(server: &Server, project: &str) -> Result<(), Error> {
     on_own_thread(|| {
         let address = Arc::new(Address::of(server)?);
         let conn = Conn::open(&address)?;
+        check_encoding(&conn, &address)?;
         begin_exclusively(&conn)?;
         if is_store(&conn)? {
             return Err(Error::StoreExists(PathBuf::from(address.name())));
@@ -153,6 +179,7 @@ pub fn open(server: &Server, options: Options) -> Result<Store, Error> {
             settled: AtomicI64::new(0),
             known_words: Mutex::default(),
             wake_indexer: background.then_some(wake_indexer),
+            idle_readers: Mutex::new(vec![conn]),
         });
         if background {
             start_indexer(Arc::downgrade(&shared), wakes)?;
@@ -160,7 +187,7 @@ pub fn open(server: &Server, options: Options) -> Result<Store, Error> {
         let database = Arc::new(Postgres {
             lanes: Lanes::start(&shared)?,
             maintenance: Arc::new(Mutex::new(Writer::new(shared.clone(), Limits::MAINTENANCE))),
-            pool: Arc::new(Pool { shared, idle: Mutex::new(vec![conn]) }),
+            pool: Arc::new(Pool { shared }),
             reads: Semaphore::new(READERS_MAX),
             nodes: Arc::default(),
         });
@@ -180,6 +207,18 @@ fn begin_exclusively(conn: &Conn) -> Result<(), Error> {
     conn.command(&format!(
         "BEGIN; SELECT pg_advisory_xact_lock({SCHEMA_LOCK}), pg_advisory_xact_lock({store})"
     ))
+}
+
+/// Other encodings cannot store every text.
+fn check_encoding(conn: &Conn, address: &Address) -> Result<(), Error> {
+    let rows = conn.query("SELECT current_setting('server_encoding')", &[])?;
+    match rows.first().map_or("", |row| row.string(0)) {
+        "UTF8" => Ok(()),
+        other => Err(Error::Unavailable(format!(
+            "{}: the encoding of the database is {other}, and ctx needs UTF8",
+            address.name()
+        ))),
+    }
 }
 
 fn is_store(conn: &Conn) -> Result<bool, Error> {
@@ -269,19 +308,14 @@ struct Postgres {
 /// Connections of readers.
 struct Pool {
     shared: Arc<Shared>,
-    idle: Mutex<Vec<Conn>>,
 }
 
 impl Pool {
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Conn>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Runs a function with a connection on this thread, again if the connection was lost.
     fn run<T>(&self, run: &dyn Fn(&Conn, &Shared) -> Result<T, Error>) -> Result<T, Error> {
         let mut lost = 0;
         loop {
-            let kept = self.idle().pop();
+            let kept = self.shared.idle_readers().pop();
             let conn = match kept {
                 Some(conn) => conn,
                 None => Conn::open(&self.shared.address)?,
@@ -289,13 +323,13 @@ impl Pool {
             let result = run(&conn, &self.shared);
             if conn.take_fault() == Some(Fault::Lost) {
                 // The other connections to the same server are lost as well, mostly.
-                self.idle().clear();
+                self.shared.idle_readers().clear();
                 lost += 1;
                 if lost <= LOST_MAX {
                     continue;
                 }
             } else {
-                let mut idle = self.idle();
+                let mut idle = self.shared.idle_readers();
                 if idle.len() < READERS_MAX {
                     idle.push(conn);
                 }

@@ -41,6 +41,8 @@ fn channel(node: Option<NodeId>) -> String {
     }
 }
 
+const NO_NOTICES: &str = "notifications of other nodes are not received; live text is late";
+
 /// Sends texts.
 #[derive(Default)]
 pub(super) struct Notifier(OnceLock<SyncSender<(String, String)>>);
@@ -103,6 +105,9 @@ pub(super) fn listen(
     if conn.as_ref().is_ok_and(|conn| !conn.direct) {
         return None;
     }
+    if let Err(error) = &conn {
+        tracing::warn!(%error, "{NO_NOTICES}");
+    }
     let (notices, received) = mpsc::channel(RECEIVED_MAX);
     let run = move || receive(&address, &channels, &store, conn.ok(), &notices);
     thread::Builder::new().name("ctx-listen".to_owned()).spawn(run).ok()?;
@@ -129,13 +134,19 @@ fn receive(
         let Some(listening) = &conn else {
             thread::sleep(RECONNECT_PAUSE);
             conn = connect(address, channels).ok();
+            if conn.is_some() {
+                tracing::info!("notifications of other nodes are received again");
+            }
             continue;
         };
         gap = gap && notices.try_send(Notice::Gap).is_err();
         match listening.notification(LOOK_EVERY) {
             Ok(Some(text)) => gap = gap || notices.try_send(Notice::Text(text)).is_err(),
             Ok(None) => {}
-            Err(_) => (conn, gap) = (None, true),
+            Err(error) => {
+                tracing::warn!(%error, "{NO_NOTICES}");
+                (conn, gap) = (None, true);
+            }
         }
     }
 }

@@ -211,11 +211,11 @@ impl Socket {
                     return Err(NotConnected::Refused(Report::of(&body)));
                 }
                 Message::ParameterStatus(body)
-                    if address.hosts.len() > 1
-                        && body.name()? == "in_hot_standby"
-                        && body.value()? == "on" =>
+                    if body.name()? == "in_hot_standby" && body.value()? == "on" =>
                 {
-                    return Err(io::Error::other("the server does not accept writes").into());
+                    // It may be promoted, or the address may lead to another server soon.
+                    let why = "the server is a standby and does not accept writes";
+                    return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, why).into());
                 }
                 _ if Instant::now() > until => {
                     return Err(io::Error::from(ErrorKind::TimedOut).into());

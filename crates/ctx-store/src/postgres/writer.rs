@@ -163,7 +163,7 @@ impl Writer {
     }
 
     fn connect(&self) -> Result<Conn, Error> {
-        let conn = Conn::open(&self.shared.address)?;
+        let conn = self.shared.connect_writer()?;
         if conn.direct {
             conn.push(SETTINGS, &self.limits.args(false))?;
             if self.limits.reads_by_key {

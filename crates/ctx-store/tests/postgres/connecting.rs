@@ -3,8 +3,8 @@
 use ctx_store::{Error, Options, Store};
 
 use crate::Database;
-use crate::harness::PROJECT;
 use crate::harness::postgres_server::{PASSWORD, Server};
+use crate::harness::{PROJECT, SessionWriter, StoreHandle};
 
 fn refused(opened: Result<Store, Error>) -> String {
     let error = opened.err().expect("it does not open");
@@ -69,4 +69,41 @@ fn a_server_is_verified_by_its_issuer_and_its_name() {
         let opened = ctx_store::open(&url(host, query), Options::default());
         assert_eq!(opened.is_ok(), opens, "{host} {query}: {:?}", opened.err());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_readers_give_their_connections_to_writers() {
+    let server = Server::start("-c max_connections=20 -c superuser_reserved_connections=0", false);
+    let name = server.create_database();
+    ctx_store::create(&server.url(&name), PROJECT).expect("a store");
+    let store = ctx_store::open(&server.url(&name), Options::default()).expect("it opens");
+    // Every read at the same time opens a connection, which is kept.
+    let reads = (0..8).map(|_| {
+        tokio::spawn({
+            let store = store.clone();
+            async move { store.newest_feed_row().await }
+        })
+    });
+    for read in reads.collect::<Vec<_>>() {
+        read.await.expect("it ends").expect("a row");
+    }
+    // Others take the rest.
+    let others: Vec<_> =
+        std::iter::from_fn(|| ctx_store::open(&server.url(&name), Options::default()).ok())
+            .take(20)
+            .collect();
+    assert!(others.len() < 20, "the server has no connection left");
+    let store = StoreHandle::new(store);
+    SessionWriter::create(&store, "main", 0).await.say("hello", 1).await;
+}
+
+#[test]
+fn a_database_with_another_encoding_is_refused() {
+    let database = Database::fresh();
+    let name = format!("{}_latin", database.name);
+    database
+        .sql(&format!("CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"));
+    let created = ctx_store::create(&database.server.url(&name), PROJECT);
+    let error = created.expect_err("refused").to_string();
+    assert!(error.contains("LATIN1") && error.contains("UTF8"), "{error}");
 }

@@ -232,7 +232,7 @@ impl Chat {
                 is_urgent = true;
             }
             if std::mem::take(&mut self.redraws) {
-                terminal.screen.clear()?;
+                terminal.clear()?;
                 is_urgent = true;
             }
             if is_urgent || (is_dirty && drawn_at.elapsed() >= frame) {

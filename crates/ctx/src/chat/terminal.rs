@@ -12,6 +12,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::layout::{Position, Rect};
 
 /// Whether the terminal is in the state of the chat.
 static ENTERED: AtomicBool = AtomicBool::new(false);
@@ -42,7 +43,14 @@ impl ChatTerminal {
         let stopped = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
         stopped.map_err(std::io::Error::from)?;
         take_over()?;
-        self.screen.clear()
+        self.clear()
+    }
+
+    /// Clears the screen: the next frame is drawn completely. `Terminal::clear` would ask the
+    /// terminal for the position of the cursor, while another thread reads its answers as keys.
+    pub(super) fn clear(&mut self) -> std::io::Result<()> {
+        let size = self.screen.size()?;
+        self.screen.resize(Rect::from((Position::ORIGIN, size)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `ctx completions SHELL`: print a completion script. The script calls this program, which looks
 //! up sessions, turns, providers, models and files of the right kind.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command, CommandFactory};
@@ -10,7 +10,11 @@ use clap_complete::engine::{
     ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter,
 };
 use clap_complete::env::{CompleteEnv, Shells};
-use ctx_engine::{Engine, Order, SessionQuery};
+use ctx_engine::core::inbox::Mode;
+use ctx_engine::core::session::Session;
+use ctx_engine::core::usage::By;
+use ctx_engine::core::usage_query::UsageQuery;
+use ctx_engine::{DEFAULT_SESSION, Engine, Order, SessionQuery};
 use serde_json::json;
 
 use crate::data_dir;
@@ -60,20 +64,35 @@ pub(super) fn answer_script() {
 
 /// Adds what the arguments of all verbs can be.
 fn annotate(command: Command) -> Command {
-    command.mut_args(annotate_arg).mut_subcommands(annotate)
+    command.mut_args(|arg| annotate_arg("", arg)).mut_subcommands(|verb| annotate_verb("", verb))
 }
 
-fn annotate_arg(arg: Arg) -> Arg {
-    match arg.get_id().as_str() {
-        "session_name" | "session" | "one" | "other" => arg.add(ArgValueCandidates::new(sessions)),
-        "turn" => arg.add(ArgValueCandidates::new(turns)),
-        "id" | "before" => arg.add(ArgValueCandidates::new(commits)),
-        "provider" | "with" => arg.add(ArgValueCandidates::new(providers)),
-        "model" => arg.add(ArgValueCandidates::new(models)),
-        "data" | "dir" => arg.add(ArgValueCompleter::new(PathCompleter::dir())),
-        "config" => arg.add(ArgValueCompleter::new(files_with("toml"))),
-        "file" => arg.add(ArgValueCompleter::new(files_with("bundle"))),
-        "path" | "output" => arg.add(ArgValueCompleter::new(PathCompleter::any())),
+/// Adds what the arguments of a verb can be; `group` holds the words before it.
+fn annotate_verb(group: &str, command: Command) -> Command {
+    let path = format!("{group} {}", command.get_name()).trim_start().to_owned();
+    command
+        .mut_args(|arg| annotate_arg(&path, arg))
+        .mut_subcommands(|verb| annotate_verb(&path, verb))
+}
+
+/// Adds what an argument can be, by the words of its verb and its name.
+fn annotate_arg(verb: &str, arg: Arg) -> Arg {
+    match (verb, arg.get_id().as_str()) {
+        (_, "session_name" | "session" | "one" | "other") | ("continue", "id") => {
+            arg.add(ArgValueCompleter::new(sessions))
+        }
+        (_, "turn") => arg.add(ArgValueCandidates::new(turns)),
+        ("show", "id") | ("log", "before") => arg.add(ArgValueCandidates::new(commits)),
+        (_, "provider" | "with") | ("provider test", "name") => {
+            arg.add(ArgValueCandidates::new(providers))
+        }
+        (_, "model") => arg.add(ArgValueCandidates::new(models)),
+        ("usage", "by") => arg.add(ArgValueCompleter::new(usage_keys)),
+        ("session send", "mode") => arg.add(ArgValueCandidates::new(queue_modes)),
+        (_, "data" | "dir") => arg.add(ArgValueCompleter::new(PathCompleter::dir())),
+        (_, "config") => arg.add(ArgValueCompleter::new(files_with("toml"))),
+        (_, "file") => arg.add(ArgValueCompleter::new(files_with("bundle"))),
+        (_, "path" | "output") => arg.add(ArgValueCompleter::new(PathCompleter::any())),
         _ => arg,
     }
 }
@@ -125,22 +144,36 @@ fn candidate(value: &str, help: &str) -> CompletionCandidate {
     CompletionCandidate::new(value).help((!help.is_empty()).then(|| help.into()))
 }
 
-fn sessions() -> Vec<CompletionCandidate> {
+/// Labels and short ids that begin with the text. Ids are accepted in lower case too.
+fn sessions(current: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(current) = current.to_str() else { return Vec::new() };
+    let beginning = current.to_ascii_uppercase();
     look_up(async |engine| {
-        let (infos, _) = engine.sessions().list(&SessionQuery::newest(CANDIDATES_MAX)).await?;
+        let (mut infos, _) = engine.sessions().list(&SessionQuery::newest(CANDIDATES_MAX)).await?;
+        infos.retain(|info| !is_unused_default(&info.session));
         let ids: Vec<_> = infos.iter().map(|info| info.session.id).collect();
         let short = engine.ids().short_sessions(&ids).await?;
         let mut found = Vec::new();
         for (info, short) in infos.iter().zip(&short) {
             let (row, id) = (&info.session, info.session.id.to_string());
             let title = row.title.as_deref().unwrap_or_default();
-            if !row.label.to_ascii_uppercase().ends_with(&id) {
+            let is_named = !row.label.to_ascii_uppercase().ends_with(&id);
+            if is_named && row.label.starts_with(current) {
                 found.push(candidate(&row.label, title));
             }
-            found.push(candidate(short, if title.is_empty() { &row.label } else { title }));
+            if short.starts_with(&beginning) {
+                found.push(candidate(short, if title.is_empty() { &row.label } else { title }));
+            }
         }
         Ok(found)
     })
+}
+
+/// Whether a session only records work that names no session: `main`, or `main:DIR` in a store
+/// that is shared by projects.
+fn is_unused_default(session: &Session) -> bool {
+    let rest = session.label.strip_prefix(DEFAULT_SESSION);
+    session.turn_count == 0 && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
 /// The turns of the session that the command line names.
@@ -199,4 +232,23 @@ fn models() -> Vec<CompletionCandidate> {
         found.extend(models.into_iter().map(|model| candidate(model, name)));
     }
     found
+}
+
+fn queue_modes() -> Vec<CompletionCandidate> {
+    Mode::ALL.into_iter().map(|mode| candidate(mode.name(), "")).collect()
+}
+
+/// The keys of a report that begin with the text: one key, or a second one after a comma.
+fn usage_keys(current: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(current) = current.to_str() else { return Vec::new() };
+    let first = current.rsplit_once(',').map(|(first, _)| first);
+    let keys = By::ALL.map(|by| match first {
+        Some(first) => format!("{first},{}", by.name()),
+        None => by.name().to_owned(),
+    });
+    let is_valid = |keys: &str| {
+        let query = UsageQuery::default().with_keys(keys);
+        keys.starts_with(current) && query.is_ok_and(|query| query.check().is_ok())
+    };
+    keys.iter().filter(|keys| is_valid(keys)).map(|keys| candidate(keys, "")).collect()
 }

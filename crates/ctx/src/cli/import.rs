@@ -120,7 +120,7 @@ async fn from_bundle(context: &Context, file: &Path, secrets: Secrets) -> Result
                 ImportEffect::Extended => "Extended",
                 ImportEffect::Unchanged => "No new turns in",
             };
-            let mut lines = format!("{what} {}", session_line(&info));
+            let mut lines = format!("{what} {}", session_line(&info, &context.out));
             if let Some(label) = &imported.renamed_from {
                 lines.push_str(&format!(
                     "\nThe label `{}` is in use here, so the session has a new label.",

@@ -55,10 +55,11 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let Some(elsewhere) = elsewhere else { return context.out.print(|| document, || text) };
     let is_asked = terminal_prompts::is_interactive(context) && !args.moves;
     let notice = elsewhere.notice();
+    let what = if elsewhere.sessions.len() == 1 { "it" } else { "them" };
     let moves = match is_asked {
         true => {
             context.out.print_text(&format!("{text}\n{notice}\n"))?;
-            let answer = terminal_prompts::read_line("Move them here? [y/N] ").await?;
+            let answer = terminal_prompts::read_line(&format!("Move {what} here? [y/N] ")).await?;
             answer.is_some_and(|answer| matches!(answer.as_str(), "y" | "Y" | "yes"))
         }
         false => args.moves,
@@ -78,8 +79,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         document["moved"] =
             json!({"sessions": moved.sessions, "tasks": moved.tasks, "left": moved.left});
     } else {
-        let how = "Move them here with `ctx init --move`.";
-        lines.push(if is_asked { how.to_owned() } else { format!("{notice}\n{how}") });
+        let how = format!("Move {what} here with `ctx init --move`.");
+        lines.push(if is_asked { how } else { format!("{notice}\n{how}") });
     }
     document["elsewhere"] = json!({"store": elsewhere.dir, "sessions": elsewhere.sessions.len()});
     context.out.print(|| document, || lines.join("\n"))

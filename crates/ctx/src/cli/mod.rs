@@ -269,11 +269,10 @@ impl Context {
     fn location(&self, config: &Config) -> Result<Location, Problem> {
         match config.store.url.as_deref().map(Location::parse) {
             None => Ok(Location::from(&self.data)),
-            Some(Location::Server(server)) => Ok(Location::Server(
-                server
-                    .with_password(config.store_password()?)
-                    .with_listen_url(config.store.listen_url.clone()),
-            )),
+            Some(Location::Server(server)) => {
+                let server = server.with_listen_url(config.store.listen_url.clone());
+                Ok(Location::Server(config.with_store_password(server)?))
+            }
             Some(directory) => Ok(directory),
         }
     }

@@ -11,8 +11,11 @@ use crate::problem::Problem;
 use super::Context;
 use super::commit_text::{command_lines, file_line};
 use super::log::{type_style, type_word};
-use super::output::{BOLD, DIM, ID, state_line, visible_line, visible_text};
-use super::times::{Times, system_time};
+use super::output::{
+    BOLD, DIM, ID, more_line, state_line, visible_line, visible_text, wrapped_lines,
+};
+use super::session::transcript::session_argument;
+use super::times::system_time;
 use crate::task_record::{NoteRecord, TaskRecord};
 
 const NOTES_MAX: usize = 10_000;
@@ -22,6 +25,10 @@ pub(super) struct Args {
     /// Show this day (UTC) [default: today]
     #[arg(long, value_name = "YYYY-MM-DD")]
     day: Option<String>,
+    /// Show at most this many tasks
+    #[arg(short = 'n', long, default_value_t = 1000)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
@@ -40,8 +47,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         let notes: Vec<_> = notes.iter().map(object_json::narrative_note).collect();
         return context.out.print(|| json!({"day": day, "notes": notes}), String::new);
     }
-    let tasks = engine.tasks().between(from, to, PAGE_MAX).await?;
-    let times = context.out.times(engine.now());
+    let limit = usize::from(args.limit);
+    let mut tasks = engine.tasks().between(from, to, PAGE_MAX).await?;
+    let more = tasks.len().saturating_sub(limit) as u64;
+    tasks.truncate(limit);
     let mut lines = Vec::new();
     for task in &tasks {
         let record = TaskRecord::read(&engine, task.id, from, to).await?;
@@ -49,28 +58,29 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             continue;
         }
         lines.push(String::new());
-        lines.extend(task_story(&engine, task, &record, &times).await?);
+        lines.extend(task_story(context, &engine, task, &record).await?);
     }
     if lines.is_empty() {
         lines.push(format!("No notes on {day}."));
     } else {
         lines.insert(0, format!("{BOLD}{day}{BOLD:#}"));
     }
-    if tasks.len() == PAGE_MAX {
-        lines.push(format!("{DIM}Only the first {PAGE_MAX} tasks are shown.{DIM:#}"));
+    if more > 0 {
+        lines.push(more_line(more, "task", "show more with `--limit N`"));
     }
     context.out.print_paged(|| json!(null), || lines)
 }
 
 /// What a task recorded on the day.
 async fn task_story(
+    context: &Context,
     engine: &Engine,
     task: &Task,
     record: &TaskRecord,
-    times: &Times,
 ) -> Result<Vec<String>, Problem> {
+    let (out, times) = (&context.out, context.out.times(engine.now()));
     let session = match engine.sessions().get(&task.session.to_string()).await {
-        Ok(info) => format!(" {DIM}in {}{DIM:#}", visible_line(&info.session.label, 60)),
+        Ok(info) => format!(" {DIM}in {}{DIM:#}", session_argument(&info)),
         Err(_) => String::new(),
     };
     let span = record.span.map_or_else(String::new, |(first, last)| {
@@ -78,8 +88,8 @@ async fn task_story(
         if first == last { first } else { format!("{first}–{last}") }
     });
     let mut lines = vec![
-        format!("{BOLD}{}{BOLD:#}{session}", visible_line(&task.description, 200)),
-        format!("  {DIM}{span}{DIM:#} {}", outcome(engine, task).await?),
+        out.fit(&format!("{BOLD}{}{BOLD:#}{session}", visible_line(&task.description, 200))),
+        out.fit(&format!("  {DIM}{span}{DIM:#} {}", outcome(engine, task).await?)),
     ];
     for (at, note) in &record.notes {
         let text = match note {
@@ -88,8 +98,11 @@ async fn task_story(
             NoteRecord::Request { note: text, .. } | NoteRecord::Note(text) => text.clone(),
             NoteRecord::Permission { asked, decision } => format!("{asked}: {decision}"),
         };
-        let text = visible_text(&text).replace('\n', "\n        ");
-        lines.push(format!("  {DIM}{}{DIM:#} {text}", times.clock(*at)));
+        let (clock, text) = (times.clock(*at), visible_text(&text));
+        let mut wrapped = wrapped_lines(&text, out.width().map(|width| width.saturating_sub(8)));
+        let rest = wrapped.split_off(1);
+        lines.push(format!("  {DIM}{clock}{DIM:#} {}", wrapped[0]));
+        lines.extend(rest.into_iter().map(|line| format!("        {line}")));
     }
     lines.extend(record.files.iter().map(|file| format!("  {}", file_line(file))));
     lines.extend(command_lines(&record.commands).into_iter().map(|line| format!("  {line}")));

@@ -1,16 +1,20 @@
 //! Input and output of the verbs: text for a person, or one JSON document with `--json`. Colours
 //! and the pager are used only on a terminal.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{IsTerminal, Read, Write};
 
 use anstyle::{AnsiColor, Style};
 use ctx_engine::core::commit::Commit;
 use ctx_engine::core::id::CommitId;
+use ctx_engine::core::short_id::ULID_TIME_CHARS;
 use ctx_engine::core::task::{State, Task};
 use ctx_engine::core::text_limits::TEXT_MAX_BYTES;
+use ctx_engine::core::time::Timestamp;
 use serde_json::Value;
 
+use crate::markdown::{Span, cut, plain_line, text_width, wrap_words};
 use crate::problem::{Exit, Problem};
 
 use super::pager::Pages;
@@ -54,8 +58,21 @@ impl Output {
     }
 
     /// Times as the options ask for them.
-    pub(crate) fn times(&self, now: ctx_engine::core::time::Timestamp) -> Times {
+    pub(crate) fn times(&self, now: Timestamp) -> Times {
         Times::new(now, self.utc)
+    }
+
+    /// Date and time to the minute.
+    pub(crate) fn minute(&self, at: Timestamp) -> String {
+        self.times(at).minute(at)
+    }
+
+    /// A line with styles, cut at the width of the output.
+    pub(crate) fn fit(&self, line: &str) -> String {
+        match self.width() {
+            Some(width) => fitted(line, width),
+            None => line.to_owned(),
+        }
     }
 
     /// Prints `document` with `--json`, else `lines`.
@@ -65,7 +82,7 @@ impl Output {
         lines: impl FnOnce() -> String,
     ) -> Result<(), Problem> {
         if self.json {
-            return self.print_raw(format!("{}\n", document()).as_bytes());
+            return self.print_text(&format!("{}\n", document()));
         }
         let text = lines();
         if text.is_empty() {
@@ -98,7 +115,7 @@ impl Output {
     /// Prints a part of the output: of the document with `--json`, else of the text.
     pub(crate) fn print_text(&self, text: &str) -> Result<(), Problem> {
         if self.json {
-            return self.print_raw(text.as_bytes());
+            return self.print_raw(escaped(text).as_bytes());
         }
         let mut stdout = anstream::stdout().lock();
         check_written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
@@ -112,7 +129,7 @@ impl Output {
 
     pub(crate) fn print_problem(&self, problem: &Problem) {
         if self.json {
-            let _ = writeln!(std::io::stderr(), "{}", problem.json());
+            let _ = writeln!(std::io::stderr(), "{}", escaped(&problem.json().to_string()));
             return;
         }
         let mut stderr = anstream::stderr().lock();
@@ -150,6 +167,62 @@ pub(crate) fn check_written(written: std::io::Result<()>) -> Result<(), Problem>
         }
         _ => Ok(()),
     }
+}
+
+/// A JSON document whose control characters are all escaped: JSON itself demands it only of those
+/// below a space. Others control a terminal (DEL, C1) or the direction of text.
+pub(crate) fn escaped(document: &str) -> Cow<'_, str> {
+    let is_control = |c: char| {
+        matches!(c, '\u{7f}'..='\u{9f}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(c, '\u{2066}'..='\u{2069}')
+    };
+    if !document.contains(is_control) {
+        return Cow::Borrowed(document);
+    }
+    let escape = |c: char| match is_control(c) {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    };
+    Cow::Owned(document.chars().map(escape).collect())
+}
+
+/// The lines of a text, broken at words to fit a width.
+pub(crate) fn wrapped_lines(text: &str, width: Option<usize>) -> Vec<String> {
+    let Some(width) = width else { return text.split('\n').map(str::to_owned).collect() };
+    let lines = wrap_words(&[Span::plain(text)], width);
+    match lines.is_empty() {
+        true => vec![String::new()],
+        false => lines.iter().map(|line| plain_line(line)).collect(),
+    }
+}
+
+/// A line with styles, cut at a width. Styles take no columns.
+fn fitted(line: &str, width: usize) -> String {
+    let plain = anstream::adapter::strip_str(line).to_string();
+    if text_width(&plain) <= width {
+        return line.to_owned();
+    }
+    let kept = cut(&plain, width);
+    let mut left = kept.trim_end_matches('…');
+    let mut fitted = String::new();
+    for part in line.split_inclusive('m') {
+        // Either a text, or a text and the style after it.
+        let (text, style) = match part.rfind("\u{1b}[").filter(|_| part.ends_with('m')) {
+            Some(at) => part.split_at(at),
+            None => (part, ""),
+        };
+        let text: String = text.chars().zip(left.chars()).map_while(same).collect();
+        let is_end = !left.is_empty() && text.len() == left.len();
+        left = &left[text.len()..];
+        fitted.push_str(&text);
+        fitted.push_str(if is_end { "…" } else { "" });
+        fitted.push_str(style);
+    }
+    fitted
+}
+
+fn same((one, other): (char, char)) -> Option<char> {
+    (one == other).then_some(one)
 }
 
 /// A text of others with its control characters made visible. Line breaks and tabs stay.
@@ -199,16 +272,15 @@ pub(crate) fn read_text(given: &str) -> Result<String, Problem> {
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-pub(crate) fn task_lines(task: &Task) -> String {
-    let mut lines = format!(
-        "{BOLD}{}{BOLD:#}\n{}",
-        visible_line(&task.description, 100),
-        state_line(&task.state)
-    );
+pub(crate) fn task_lines(task: &Task, out: &Output) -> String {
     let steps = plural(task.steps, "step");
-    lines
-        .push_str(&format!("\n{DIM}task {} · {steps} · since {}{DIM:#}", task.id, task.started_at));
-    lines
+    let since = out.minute(task.started_at);
+    let id: String = task.id.to_string().chars().skip(ULID_TIME_CHARS).take(8).collect();
+    format!(
+        "{}\n{}\n{DIM}task {id} · {steps} · since {since}{DIM:#}",
+        out.fit(&format!("{BOLD}{}{BOLD:#}", visible_line(&task.description, 100))),
+        state_line(&task.state)
+    )
 }
 
 pub(crate) fn state_line(state: &State) -> String {
@@ -228,14 +300,43 @@ pub(crate) fn state_line(state: &State) -> String {
     }
 }
 
-pub(crate) fn commit_line(id: CommitId, commit: &Commit) -> String {
-    let when = commit.created_at.to_string();
+pub(crate) fn commit_line(id: CommitId, commit: &Commit, out: &Output) -> String {
     let kind = commit.commit_type.name();
     let colour = if kind == "normal" { GREEN } else { YELLOW };
     format!(
         "{YELLOW}{}{YELLOW:#} {DIM}{}{DIM:#} {colour}{kind}{colour:#} {}",
         id.0.short(),
-        &when[..16.min(when.len())],
+        out.minute(commit.created_at),
         visible_line(&commit.message, 100)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_without_its_styles() {
+        let line = format!("{BOLD}a long title{BOLD:#} {DIM}in a session{DIM:#}");
+        assert_eq!(fitted(&line, 80), line);
+        for width in [1, 5, 12, 13, 14, 20] {
+            let text = anstream::adapter::strip_str(&fitted(&line, width)).to_string();
+            assert!(text_width(&text) <= width && text.ends_with('…'), "{width}: {text}");
+        }
+        let cut = fitted(&line, 8);
+        assert_eq!(cut, format!("{BOLD}a long …{BOLD:#}{DIM}{DIM:#}"));
+        let wide = format!("{BOLD}日本語 mmm{BOLD:#} m");
+        assert_eq!(anstream::adapter::strip_str(&fitted(&wide, 6)).to_string(), "日本…");
+    }
+
+    #[test]
+    fn control_characters_are_escaped_in_json() {
+        let document = Value::String("a\u{1b}\u{7f}\u{9b}\u{202e}é".to_owned()).to_string();
+        let text = escaped(&document);
+        assert_eq!(text, r#""a\u001b\u007f\u009b\u202eé""#);
+        assert_eq!(
+            serde_json::from_str::<Value>(&text).expect("JSON"),
+            "a\u{1b}\u{7f}\u{9b}\u{202e}é"
+        );
+    }
 }

@@ -24,6 +24,9 @@ const TITLE_MIN: usize = 12;
 /// The match inside of the text of a hit.
 const MATCH: anstyle::Style = YELLOW.bold();
 
+/// Results after a page that are counted.
+const COUNTED_MAX: usize = 1000;
+
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Find what contains all these words; also "phrases", prefix*, -not, /regular expressions/
@@ -60,11 +63,26 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         lines.extend(names.heading(n, hit, &times, width));
         lines.extend(snippet_lines(hit, width));
     }
-    lines.extend(closing_lines(&query, &page));
+    let more = count_more(&engine, &request, &page).await?;
+    lines.extend(closing_lines(&query, &page, more));
     context.out.print_paged(|| serde_json::Value::Null, || lines)
 }
 
-fn closing_lines(query: &str, page: &Page) -> Vec<String> {
+/// How many results follow a page, as far as they are counted; none for the last page.
+async fn count_more(
+    engine: &Engine,
+    request: &SearchRequest,
+    page: &Page,
+) -> Result<Option<String>, Problem> {
+    let Some(next) = &page.next else { return Ok(None) };
+    let rest = SearchRequest { cursor: Some(next.clone()), limit: COUNTED_MAX, ..request.clone() };
+    let rest = engine.records().search(&rest).await?;
+    let noun = if rest.hits.len() == 1 { "result" } else { "results" };
+    let at_least = if rest.next.is_some() { "at least " } else { "" };
+    Ok(Some(format!("{at_least}{} more {noun}", rest.hits.len())))
+}
+
+fn closing_lines(query: &str, page: &Page, more: Option<String>) -> Vec<String> {
     let mut lines = Vec::new();
     if page.hits.is_empty() {
         lines.push(format!("No results for `{}`.", visible_text(query)));
@@ -72,8 +90,8 @@ fn closing_lines(query: &str, page: &Page) -> Vec<String> {
     for suggestion in &page.suggestions {
         lines.push(format!("Did you mean: ctx search {}", visible_text(suggestion)));
     }
-    if let Some(next) = &page.next {
-        lines.push(format!("{DIM}There are more: --cursor {next}{DIM:#}"));
+    if let Some(more) = more {
+        lines.push(format!("{DIM}{more}; show more with `--limit N`{DIM:#}"));
     }
     if page.lag > 0 {
         lines.push(format!("{DIM}{} not indexed yet{DIM:#}", plural(page.lag, "row")));

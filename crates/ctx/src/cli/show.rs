@@ -34,7 +34,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         Record::Task(id) => {
             let task = engine.tasks().get(id).await?.ok_or_else(|| missing(&args.id))?;
             let document = || json!({"task": task_json::task(&task)});
-            return context.out.print(document, || task_lines(&task));
+            return context.out.print(document, || task_lines(&task, &context.out));
         }
         Record::Object(found) => found,
     };

@@ -9,11 +9,14 @@ use serde_json::{Value, json};
 
 use crate::json;
 use crate::json::{commit_json, task_json};
+use crate::markdown::{cut, text_width};
 use crate::problem::Problem;
 
 use super::output::{
-    BOLD, DIM, commit_line, more_line, plural, state_line, task_lines, visible_line, visible_text,
+    BOLD, DIM, Output, commit_line, more_line, plural, state_line, task_lines, visible_line,
+    visible_text,
 };
+use super::session::transcript::session_argument;
 use super::session::{list, sessions_here};
 use super::stage::idle_line;
 use super::{Context, init, session_status};
@@ -44,7 +47,8 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         .await?
         .pop();
     let store = context.store_name(&context.config()?)?;
-    let sessions = sessions_here(context, &engine, PAGE_MAX).await?;
+    let mut sessions = sessions_here(context, &engine, PAGE_MAX).await?;
+    engine.sessions().as_recovered(&mut sessions).await?;
     // A selected session that does not exist is not an error here: the output lists those that do.
     let status = session_status(context, &engine).await?.unwrap_or_default();
     // A store that cannot be written has no index to be behind.
@@ -55,19 +59,18 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         document["search"] = json!({"lag": lag});
         return context.out.print(|| document, String::new);
     }
-    let mut lines = vec![
-        format!("{BOLD}{}{BOLD:#} {DIM}{store}{DIM:#}", visible_line(engine.project(), 80)),
-        String::new(),
-    ];
+    let project = visible_line(engine.project(), 80);
+    let heading = format!("{BOLD}{project}{BOLD:#} {DIM}{store}{DIM:#}");
+    let mut lines = vec![context.out.fit(&heading), String::new()];
     let own = context.session_in(&engine);
     let others: Vec<Info> = sessions
         .into_iter()
         .filter(|info| info.session.turn_count > 0 || info.session.label != own)
         .collect();
-    let tasks_of_others = task_section(&others, &own);
+    let tasks_of_others = task_section(&others, &own, &context.out);
     match &status.task {
         Some(task) => {
-            lines.push(task_lines(task));
+            lines.push(task_lines(task, &context.out));
             lines.push(idle_line(&status));
         }
         None if tasks_of_others.is_empty() => {
@@ -84,7 +87,7 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     lines.extend(tasks_of_others);
     lines.push(head.as_ref().map_or_else(
         || "No commits yet.".to_owned(),
-        |(id, commit)| format!("HEAD {}", commit_line(*id, commit)),
+        |(id, commit)| context.out.fit(&format!("HEAD {}", commit_line(*id, commit, &context.out))),
     ));
     if !others.is_empty() {
         let shown = &others[..others.len().min(SESSIONS_SHOWN)];
@@ -102,13 +105,16 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
 }
 
 /// The open tasks of the sessions other than `own`.
-fn task_section(others: &[Info], own: &str) -> Vec<String> {
+fn task_section(others: &[Info], own: &str, out: &Output) -> Vec<String> {
     let mut lines = Vec::new();
     for info in others.iter().filter(|info| info.session.label != own) {
         let Some(task) = info.task.as_ref().filter(|task| task.commit.is_none()) else { continue };
-        let label = visible_line(&info.session.label, 60);
-        let description = visible_line(&task.description, 100);
-        lines.push(format!("{BOLD}{description}{BOLD:#} {DIM}in {label}{DIM:#}"));
+        let (place, mut description) =
+            (format!("in {}", session_argument(info)), visible_line(&task.description, 100));
+        if let Some(width) = out.width() {
+            description = cut(&description, width.saturating_sub(text_width(&place) + 1));
+        }
+        lines.push(format!("{BOLD}{description}{BOLD:#} {DIM}{place}{DIM:#}"));
         lines.push(state_line(&task.state));
         lines.push(String::new());
     }

@@ -32,8 +32,8 @@ pub(super) async fn alive() -> Json<Alive> {
 
 /// Check that the server is ready
 ///
-/// The server is ready when crash recovery is complete, the store answers, and no shutdown has
-/// started.
+/// The server is ready when crash recovery is complete, the store answers and may be written by
+/// this version, and no shutdown has started.
 #[utoipa::path(
     get, path = "/readyz", tag = "operation",
     responses(
@@ -49,7 +49,7 @@ pub(super) async fn ready(State(state): State<Shared>) -> HttpResult<Json<Alive>
     if !state.ready.load(Ordering::Acquire) {
         return Err(not_ready("starting", "the server is recovering interrupted runs".to_owned()));
     }
-    match tokio::time::timeout(READY_MAX, state.engine.sessions().newest(1)).await {
+    match tokio::time::timeout(READY_MAX, state.engine.maintenance().check_writer()).await {
         Ok(Ok(_)) => Ok(Json(ALIVE)),
         Ok(Err(error)) => Err(not_ready(error.code(), error.to_string())),
         Err(_) => Err(not_ready("unavailable", "the store does not answer".to_owned())),

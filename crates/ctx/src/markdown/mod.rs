@@ -69,7 +69,6 @@ pub(crate) fn print_line(line: &[Span]) -> String {
 }
 
 /// A line without styles.
-#[cfg(test)]
 pub(crate) fn plain_line(line: &[Span]) -> String {
     line.iter().map(|span| span.text.as_str()).collect()
 }

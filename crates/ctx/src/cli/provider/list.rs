@@ -8,21 +8,30 @@ use crate::problem::Problem;
 use crate::provider_setup::{Assembled, assemble};
 
 use super::super::Context;
-use super::super::output::{BOLD, DIM, GREEN, YELLOW, visible_line};
+use super::super::output::{BOLD, DIM, GREEN, YELLOW, more_line, visible_line};
 use super::super::table::{Cell, Column, Table};
 
 #[derive(clap::Args)]
-pub(in crate::cli) struct Args {}
+pub(in crate::cli) struct Args {
+    /// Show at most this many
+    #[arg(short = 'n', long, default_value_t = 1000)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+}
 
-pub(super) fn run(context: &Context, _: &Args) -> Result<(), Problem> {
+pub(super) fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let assembled = assemble(&context.config()?, &context.data)?;
     let width = context.out.width();
-    context.out.print_paged(|| document(&assembled), || lines(&assembled, width))
+    let limit = usize::from(args.limit);
+    context.out.print_paged(|| document(&assembled, limit), || lines(&assembled, limit, width))
 }
 
 /// The document of `GET /api/providers`, with the reasons in `origin` and `default_reason`.
-fn document(assembled: &Assembled) -> Value {
+fn document(assembled: &Assembled, limit: usize) -> Value {
     let mut document = json!(Providers::from(&assembled.providers));
+    if let Some(providers) = document["providers"].as_array_mut() {
+        providers.truncate(limit);
+    }
     document["default_reason"] = json!(assembled.default_reason);
     for provider in document["providers"].as_array_mut().into_iter().flatten() {
         let origin = provider["id"].as_str().and_then(|id| assembled.origins.get(id)).cloned();
@@ -31,7 +40,7 @@ fn document(assembled: &Assembled) -> Value {
     document
 }
 
-fn lines(assembled: &Assembled, width: Option<usize>) -> Vec<String> {
+fn lines(assembled: &Assembled, limit: usize, width: Option<usize>) -> Vec<String> {
     let providers = &assembled.providers;
     let mut table = Table::new([
         Column::new("  NAME"),
@@ -40,7 +49,7 @@ fn lines(assembled: &Assembled, width: Option<usize>) -> Vec<String> {
         Column::new("MODEL").at_most(30),
         Column::text("WHY").if_width(70),
     ]);
-    for (name, provider) in &providers.all {
+    for (name, provider) in providers.all.iter().take(limit) {
         let about = provider.about();
         let mark = if *name == providers.default { "*" } else { " " };
         let origin = assembled.origins.get(name).map(String::as_str).unwrap_or_default();
@@ -57,6 +66,10 @@ fn lines(assembled: &Assembled, width: Option<usize>) -> Vec<String> {
         ]);
     }
     let mut lines = table.lines(width);
+    let more = providers.all.len().saturating_sub(limit) as u64;
+    if more > 0 {
+        lines.push(more_line(more, "provider", "show more with `--limit N`"));
+    }
     lines.push(format!(
         "Default provider: {BOLD}{}{BOLD:#} ({})",
         visible_line(&providers.default, 80),

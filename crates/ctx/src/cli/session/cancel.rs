@@ -40,9 +40,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             let mut lines = vec![format!("{text} Session {session} is idle.")];
             if !info.inbox.is_empty() {
                 let waiting = plural(info.inbox.len() as u64, "message");
-                lines.push(format!(
-                    "{waiting} waiting; list them with `ctx session inbox {session}`."
-                ));
+                lines.push(format!("{waiting} waiting: `ctx session inbox {session}`."));
             }
             lines.join("\n")
         },

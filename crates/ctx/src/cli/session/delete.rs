@@ -30,7 +30,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         .hint("confirm with `--yes`, or use `ctx session archive` to keep the history"));
     }
     if !args.yes {
-        context.out.print(|| json!(null), || session_line(&info))?;
+        context.out.print(|| json!(null), || session_line(&info, &context.out))?;
         let answer = terminal_prompts::read_line("Delete permanently? [y/N] ").await?;
         if !matches!(answer.unwrap_or_default().to_lowercase().as_str(), "y" | "yes") {
             return context.out.print(|| json!(null), || "Nothing was deleted.".to_owned());
@@ -39,6 +39,6 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     engine.sessions().delete(&args.session_name).await?;
     context.out.print(
         || json!({"deleted": info.session.id, "label": info.session.label}),
-        || format!("Deleted {}", session_line(&info)),
+        || format!("Deleted {}", session_line(&info, &context.out)),
     )
 }

@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use super::super::Context;
 use super::super::output::{DIM, ID, more_line};
 use super::super::table::{Cell, Column, Table};
-use super::transcript::condition_cell;
+use super::transcript::{condition_cell, has_generated_label};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
@@ -58,7 +58,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         after: None,
         limit,
     };
-    let (infos, hidden) = engine.sessions().list(&query).await?;
+    let (mut infos, hidden) = engine.sessions().list(&query).await?;
+    engine.sessions().as_recovered(&mut infos).await?;
     let total = match infos.len() < limit {
         true => infos.len() as u64,
         false => engine.sessions().count(&query).await?,
@@ -130,11 +131,9 @@ pub(in crate::cli) async fn sessions(
     Ok((documents, table.lines(context.out.width())))
 }
 
-/// The label; empty if ctx generated it from the id.
+/// The label; empty if ctx generated it.
 fn shown_label(info: &Info) -> &str {
-    let id = info.session.id.to_string();
-    let label = &info.session.label;
-    if label.to_ascii_uppercase().ends_with(&id) { "" } else { label }
+    if has_generated_label(info) { "" } else { &info.session.label }
 }
 
 fn provider(info: &Info) -> String {

@@ -35,7 +35,7 @@ use std::path::Path;
 
 use clap::Subcommand;
 use ctx_engine::core::id::TurnId;
-use ctx_engine::core::session::Status;
+use ctx_engine::core::session::{Activity, Status};
 use ctx_engine::core::short_id::{HASH_DIGITS, SHORT_MIN, hash_beginning};
 use ctx_engine::{Engine, Info, PAGE_MAX, SessionQuery};
 use serde_json::json;
@@ -139,7 +139,7 @@ async fn engine_without_runs(context: &Context) -> Result<Engine, Problem> {
 fn print_session(context: &Context, info: &Info, what: &str) -> Result<(), Problem> {
     context.out.print(
         || json!({"session": Session::from(info)}),
-        || format!("{what} {}", transcript::session_line(info)),
+        || format!("{what} {}", transcript::session_line(info, &context.out)),
     )
 }
 
@@ -190,11 +190,15 @@ pub(super) async fn sessions_here(
     Ok(infos)
 }
 
-/// The newest session of this directory that has a turn.
+/// The newest session of this directory that has a turn or a message.
 pub(super) async fn newest_here(context: &Context, engine: &Engine) -> Result<Info, Problem> {
     let infos = sessions_here(context, engine, PAGE_MAX).await?;
-    let with_turns = infos.into_iter().find(|info| info.session.turn_count > 0);
-    with_turns.ok_or_else(|| {
+    let is_begun = |info: &Info| {
+        info.session.turn_count > 0
+            || info.session.state != Activity::Idle
+            || !info.inbox.is_empty()
+    };
+    infos.into_iter().find(is_begun).ok_or_else(|| {
         Problem::failed("no_session", "this directory has no conversation yet")
             .hint("start one with `ctx run TEXT`, or list all with `ctx session list`")
     })

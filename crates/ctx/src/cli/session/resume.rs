@@ -51,9 +51,14 @@ async fn converse(
 ) -> Result<(), Problem> {
     // First ask what the session already waits for.
     exchange.follow(Ok(None)).await?;
-    while !exchange.follower().has_left()
-        && let Some(line) = exchange.follower().read_line(PROMPT).await?
-    {
+    while !exchange.follower().has_left() {
+        let Some(line) = exchange.follower().read_line(PROMPT).await? else {
+            if exchange.follower().has_left() {
+                break;
+            }
+            eprintln!();
+            return Err(Problem::interrupted("left", "Left. The conversation is stored."));
+        };
         if line.is_empty() {
             break;
         }

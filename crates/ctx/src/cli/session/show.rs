@@ -1,6 +1,8 @@
 //! `ctx session show`: show the messages of a session.
 
 use ctx_engine::core::id::TurnId;
+use ctx_engine::core::message::Role;
+use ctx_engine::core::session::Activity;
 use ctx_engine::{Engine, Info, ListedMessage, Order};
 use serde_json::json;
 
@@ -9,7 +11,7 @@ use crate::json::session_json::Session;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::DIM;
+use super::super::output::{DIM, escaped};
 use super::transcript::{Reader, retry_line, session_line, waiting_lines};
 use super::turn_marks::TurnMarks;
 
@@ -32,7 +34,8 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let info = engine.sessions().get(&args.session_name).await?;
+    let mut info = engine.sessions().get(&args.session_name).await?;
+    engine.sessions().as_recovered(std::slice::from_mut(&mut info)).await?;
     if args.full {
         return print_all(context, &engine, &info).await;
     }
@@ -42,6 +45,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 /// Whether the output may go through the pager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Paging {
+    /// The session is followed afterwards.
     Never,
     OnTerminal,
 }
@@ -58,14 +62,18 @@ pub(super) async fn print_newest(
     let mut page = engine.messages().page(&session, Order::Desc, None, limit).await?;
     page.messages.reverse();
     let more = page.next.is_some();
-    let messages = page.messages;
+    let mut messages = page.messages;
     if context.out.is_json() {
         let messages: Vec<Message> = messages.into_iter().map(Message::from).collect();
         let document = json!({"session": Session::from(info), "messages": messages, "more": more});
         return context.out.print(|| document, String::new);
     }
+    if paging == Paging::Never && info.session.state == Activity::Running {
+        // Who follows the run receives its text from the beginning.
+        messages.retain(|told| told.turn.is_some() || told.message.role == Role::User);
+    }
     let mut reader = SessionReader::new(context, engine, info).await?;
-    let mut lines = vec![session_line(info)];
+    let mut lines = vec![session_line(info, &context.out)];
     if more {
         let how = "show all with `--full`";
         lines.push(format!("{DIM}… earlier messages are not shown; {how}{DIM:#}"));
@@ -126,7 +134,7 @@ async fn print_all(context: &Context, engine: &Engine, info: &Info) -> Result<()
     pages.print(&if is_json {
         "{\"messages\":[".to_owned()
     } else {
-        format!("{}\n", session_line(info))
+        format!("{}\n", session_line(info, &context.out))
     })?;
     let mut reader = match is_json {
         true => None,
@@ -149,7 +157,7 @@ async fn print_all(context: &Context, engine: &Engine, info: &Info) -> Result<()
                 }
             }
         }
-        pages.print(&shown)?;
+        pages.print(&if is_json { escaped(&shown) } else { shown.as_str().into() })?;
         from = page.next;
         if from.is_none() || pages.is_closed() {
             break;
@@ -157,7 +165,7 @@ async fn print_all(context: &Context, engine: &Engine, info: &Info) -> Result<()
     }
     if is_json {
         let session = json!(Session::from(info));
-        return pages.print(&format!("],\"more\":false,\"session\":{session}}}\n"));
+        return pages.print(&escaped(&format!("],\"more\":false,\"session\":{session}}}\n")));
     }
     for line in waiting_lines(info).into_iter().chain(retry_line(info)) {
         pages.print(&format!("\n{line}\n"))?;

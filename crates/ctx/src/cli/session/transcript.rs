@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use anstyle::Style;
-use ctx_engine::core::decide::default_label;
+use ctx_engine::core::id::SessionId;
 use ctx_engine::core::message::{Message, Part, Role, Source};
 use ctx_engine::core::session::{Activity, Delivery, Status};
 use ctx_engine::core::short_id::ULID_TIME_CHARS;
@@ -18,7 +18,9 @@ use crate::problem::Problem;
 use crate::waiting_prompt::prompt_text;
 
 use super::super::Context;
-use super::super::output::{BOLD, DIM, GREEN, RED, YELLOW, plural, visible_line, visible_text};
+use super::super::output::{
+    BOLD, DIM, GREEN, Output, RED, YELLOW, plural, visible_line, visible_text,
+};
 use super::super::table::Cell;
 use super::super::times::Times;
 use super::turn_marks::TurnMarks;
@@ -167,9 +169,8 @@ pub(in crate::cli) fn message_text(message: &Message) -> String {
     message.content.iter().filter_map(text).collect()
 }
 
-pub(in crate::cli) fn session_line(info: &Info) -> String {
+pub(in crate::cli) fn session_line(info: &Info, out: &Output) -> String {
     let row = &info.session;
-    let at = row.last_activity_at.to_string();
     let title = row
         .title
         .as_ref()
@@ -180,8 +181,8 @@ pub(in crate::cli) fn session_line(info: &Info) -> String {
         words.iter().map(|(word, style)| format!("{style}{word}{style:#} · ")).collect();
     format!(
         "{BOLD}{}{BOLD:#}{title} {words}{DIM}{turns} · {}{DIM:#}",
-        visible_line(&row.label, 60),
-        &at[..16.min(at.len())]
+        visible_line(&session_argument(info), 60),
+        out.minute(row.last_activity_at)
     )
 }
 
@@ -303,12 +304,19 @@ fn suspension_lines(suspension: &Suspension, session: &str) -> String {
     }
 }
 
+/// Whether ctx has made the label: a word and an id.
+pub(in crate::cli) fn has_generated_label(info: &Info) -> bool {
+    let label = &info.session.label;
+    let end = label.rsplit(['-', ':']).next().unwrap_or_default();
+    end.len() < label.len() && end.parse::<SessionId>().is_ok()
+}
+
 /// The session as a command-line argument: its label, a part of its id if ctx made the label, or
 /// its id if the label needs shell quoting.
 pub(in crate::cli) fn session_argument(info: &Info) -> String {
     // The label that ctx gave repeats the id; a part of the id is easier to type.
     let id = info.session.id;
-    if info.session.label == default_label(info.session.origin, id) {
+    if has_generated_label(info) {
         return id.to_string().chars().skip(ULID_TIME_CHARS).take(SHORT_CHARS).collect();
     }
     let simple = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);

@@ -11,11 +11,9 @@ use crate::markdown::{cut, text_width};
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::{BOLD, DIM, ID, visible_line};
+use super::super::output::{BOLD, DIM, ID, plural, visible_line};
 use super::transcript::message_text;
 
-/// Turns of a larger tree are left out.
-const TURNS_MAX: usize = 1000;
 const TITLE_MAX_CHARS: usize = 200;
 
 #[derive(clap::Args)]
@@ -23,11 +21,16 @@ pub(in crate::cli) struct Args {
     /// Select the session by label, id or short id
     #[arg(value_name = "SESSION")]
     session_name: String,
+    /// Show at most this many turns
+    #[arg(short = 'n', long, default_value_t = 1000)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let turns = engine.sessions().tree(&args.session_name, TURNS_MAX).await?;
+    let limit = usize::from(args.limit);
+    let turns = engine.sessions().tree(&args.session_name, limit).await?;
     if context.out.is_json() {
         return context.out.print(
             || json!({"turns": turns.iter().map(TreeTurn::from).collect::<Vec<_>>()}),
@@ -46,8 +49,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             [] => vec!["The session has no turns yet.".to_owned()],
             turns => {
                 let mut lines = draw(turns, &titles, width);
-                if turns.len() == TURNS_MAX {
-                    lines.push(format!("{DIM}Only {TURNS_MAX} turns are shown.{DIM:#}"));
+                if turns.len() == limit {
+                    let turns = plural(limit as u64, "turn");
+                    lines.push(format!("{DIM}At most {turns} shown; see `--limit`{DIM:#}"));
                 }
                 lines
             }

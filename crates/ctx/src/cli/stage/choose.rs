@@ -20,6 +20,6 @@ pub(super) async fn run(context: &Context, choice: Choice) -> Result<(), Problem
                 "commit": reply.commit.as_ref().map(commit_json::commit_record),
             })
         },
-        || reply_lines(&reply),
+        || reply_lines(&reply, &context.out),
     )
 }

@@ -7,7 +7,7 @@ use crate::json::{commit_json, task_json};
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::{commit_line, task_lines};
+use super::super::output::{Output, commit_line, task_lines};
 
 pub(super) async fn run(context: &Context, text: &str) -> Result<(), Problem> {
     let outcome = context.recorder().await?.message(text).await?;
@@ -25,7 +25,7 @@ pub(super) async fn run(context: &Context, text: &str) -> Result<(), Problem> {
         },
         || {
             let mut lines = vec![format!("Classified as: {}", outcome.intent.name())];
-            lines.push(reply_lines(reply));
+            lines.push(reply_lines(reply, &context.out));
             if reply.task.is_none() && reply.commit.is_none() && reply.prompt.is_none() {
                 lines.push("No task is open. Start one with `ctx stage start TASK`.".to_owned());
             }
@@ -36,18 +36,18 @@ pub(super) async fn run(context: &Context, text: &str) -> Result<(), Problem> {
 }
 
 /// The commit, the reply text, and the prompt or the task after a message or a choice.
-pub(super) fn reply_lines(reply: &Handled) -> String {
+pub(super) fn reply_lines(reply: &Handled, out: &Output) -> String {
     let mut lines = Vec::new();
     lines.extend(
         reply
             .commit
             .as_ref()
-            .map(|record| format!("Sealed {}", commit_line(record.id, &record.commit))),
+            .map(|record| format!("Sealed {}", commit_line(record.id, &record.commit, out))),
     );
     lines.extend(reply.text.clone());
     match &reply.prompt {
         Some(prompt) => lines.push(prompt.text.clone()),
-        None => lines.extend(reply.task.as_ref().map(task_lines)),
+        None => lines.extend(reply.task.as_ref().map(|task| task_lines(task, out))),
     }
     lines.join("\n")
 }

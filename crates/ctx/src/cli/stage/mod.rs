@@ -164,14 +164,14 @@ async fn run_verb(context: &Context, verb: Verb) -> Result<(), Problem> {
 
 /// Prints the task after a transition.
 fn print_task(context: &Context, task: &Task) -> Result<(), Problem> {
-    context.out.print(|| json!({"task": task_json::task(task)}), || task_lines(task))
+    context.out.print(|| json!({"task": task_json::task(task)}), || task_lines(task, &context.out))
 }
 
 /// Prints the commit of a sealed task.
 fn print_commit(context: &Context, record: &CommitRecord) -> Result<(), Problem> {
     context.out.print(
         || json!({"commit": commit_json::commit_record(record)}),
-        || format!("Sealed {}", commit_line(record.id, &record.commit)),
+        || format!("Sealed {}", commit_line(record.id, &record.commit, &context.out)),
     )
 }
 

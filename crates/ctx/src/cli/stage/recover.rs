@@ -21,7 +21,9 @@ pub(super) async fn run(context: &Context) -> Result<(), Problem> {
         },
         || match (&reply.text, &reply.commit) {
             (Some(text), _) => visible_text(text),
-            (None, Some(record)) => format!("Sealed {}", commit_line(record.id, &record.commit)),
+            (None, Some(record)) => {
+                format!("Sealed {}", commit_line(record.id, &record.commit, &context.out))
+            }
             (None, None) => String::new(),
         },
     )

@@ -34,7 +34,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Problem> {
             };
             let mut lines = format!(
                 "{}\n{}\n{}",
-                task_lines(task),
+                task_lines(task, &context.out),
                 idle_line(&status),
                 task.progress.summary()
             );

@@ -3,6 +3,7 @@
 use ctx_engine::{CopiedStore, CopyPhase, Location, copy_store, is_same_store};
 use serde_json::{Value, json};
 
+use crate::config::Config;
 use crate::problem::Problem;
 
 use super::super::Context;
@@ -27,9 +28,9 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let password = context.config()?.store_password()?;
-    let from = location("FROM", &args.from, password.clone())?;
-    let to = location("TO", &args.to, password)?;
+    let config = context.config()?;
+    let from = location("FROM", &args.from, &config)?;
+    let to = location("TO", &args.to, &config)?;
     if is_same_store(&from, &to) {
         let message = format!("cannot copy {from}: FROM and TO are the same store");
         return Err(Problem::wrong_use("same_store", message)
@@ -51,14 +52,19 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     }
 }
 
-fn location(name: &str, text: &str, password: Option<String>) -> Result<Location, Problem> {
-    match (Location::parse(text), text.split_once("://")) {
-        (Location::Directory(_), Some((scheme, _))) => Err(Problem::wrong_use(
-            "bad_location",
-            format!("invalid {name}: a store is not kept at a URL that begins with {scheme}://"),
-        )
-        .hint("give a directory, or a URL such as postgres://USER@HOST/DATABASE")),
-        (Location::Server(server), _) => Ok(Location::Server(server.with_password(password))),
+fn location(name: &str, text: &str, config: &Config) -> Result<Location, Problem> {
+    let scheme = text.trim().split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    match (Location::parse(text), scheme) {
+        (Location::Server(_), Some(scheme)) if !scheme.starts_with("postgres") => {
+            Err(Problem::wrong_use(
+                "bad_location",
+                format!(
+                    "invalid {name}: a store is not kept at a URL that begins with {scheme}://"
+                ),
+            )
+            .hint("give a directory, or a URL such as postgres://USER@HOST/DATABASE"))
+        }
+        (Location::Server(server), _) => Ok(Location::Server(config.with_store_password(server)?)),
         (directory, _) => Ok(directory),
     }
 }

@@ -141,8 +141,10 @@ fn a_node_serves_a_newer_schema_until_it_needs_a_newer_writer() {
     set("min_writer", &newer);
     let refused = first.post("/api/sessions/one/messages", &json!({"text": "hello"}));
     assert_eq!(refused.json()["code"], "store_too_new", "{}", refused.text());
+    first.get("/readyz").is(503);
     assert_eq!(problem(&serve(&url, "off"))["code"], "store_too_new");
     set("min_writer", known.trim());
+    first.get("/readyz").is(200);
     first.post("/api/sessions/one/messages", &json!({"text": "again"})).is(202);
     first.settled("one");
     assert_eq!(first.read("/api/sessions/one")["turn_count"], 3);

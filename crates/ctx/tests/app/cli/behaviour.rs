@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::repo::Repo;
 use crate::harness::server::Server;
 use crate::harness::test_store::{on_postgres, skipped_on_postgres};
+use crate::harness::wait_until;
 
 #[test]
 fn words_are_joined() {
@@ -287,6 +288,39 @@ fn sessions_turns_providers_models_and_files_are_completed() {
 }
 
 #[test]
+fn every_argument_is_completed_with_values_of_its_kind() {
+    // `continue` once offered commits, and `fz` did not complete to the id FZWF.
+    let repo = Repo::working_on("Add retry logic");
+    repo.ok(["stage", "seal"]);
+    let session = repo.ok(["session", "new", "--label", "talk"]);
+    let id = session["session"]["id"].as_str().expect("an id");
+    let offered = |words: &[&str], value: &str| {
+        let candidates = completed(&repo, words);
+        candidates.lines().any(|line| line.split('\t').any(|part| part == value))
+    };
+    for verb in [&["ctx", "continue"][..], &["ctx", "session", "show"]] {
+        let all = [verb, &[""]].concat();
+        assert!(offered(&all, "talk") && offered(&all, &id[10..14]), "{verb:?}");
+        assert!(!offered(&all, "HEAD"), "no commits: {verb:?}");
+        assert!(!offered(&all, "main"), "the default session has no turns: {verb:?}");
+        let lower_case = id[10..12].to_ascii_lowercase();
+        let beginning = [verb, &[lower_case.as_str()]].concat();
+        assert!(offered(&beginning, &id[10..14]), "{beginning:?}");
+    }
+    assert!(offered(&["ctx", "show", ""], "HEAD"));
+    assert!(!offered(&["ctx", "outbox", "show", ""], "HEAD"), "deliveries are no commits");
+    assert!(offered(&["ctx", "provider", "test", ""], "demo"));
+    for key in ["day", "model", "project", "session", "provider", "tool"] {
+        assert!(offered(&["ctx", "usage", "--by", ""], key), "{key}");
+    }
+    assert!(offered(&["ctx", "usage", "--by", "day,m"], "day,model"), "a second key");
+    assert!(!offered(&["ctx", "usage", "--by", "tool,"], "tool,model"), "no such report");
+    for mode in ["interrupt", "steer", "followup", "collect", "steer-backlog", "queue"] {
+        assert!(offered(&["ctx", "session", "send", "talk", "--mode", ""], mode), "{mode}");
+    }
+}
+
+#[test]
 fn global_flags_have_a_section_of_their_own() {
     let repo = Repo::bare();
     let help = repo.says(["session", "list", "--help"]);
@@ -326,4 +360,79 @@ fn a_server_logs_requests_at_debug() {
         text.matches("request finished").count()
     };
     assert_eq!((requests("info"), requests("debug")), (0, 1));
+}
+
+#[test]
+fn the_newest_session_may_wait_for_its_first_answer() {
+    let repo = Repo::new();
+    repo.ok(["run", "hello", "--label", "older"]);
+    repo.ok(["run", "permission please", "--label", "newer"]);
+    assert_eq!(repo.ok(["session", "resume"])["session"]["label"], "newer");
+}
+
+#[test]
+fn a_session_of_a_killed_process_is_not_listed_as_running() {
+    if skipped_on_postgres("the death of a process is seen when its lease has expired") {
+        return;
+    }
+    let repo = Repo::new();
+    let mut running = repo.command(["run", "slow 600", "--label", "killed"]);
+    let mut running = running.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+    let listed = || repo.ok(["session", "list"])["sessions"][0].clone();
+    wait_until("it runs", || listed()["state"] == "running");
+    running.kill().expect("killed");
+    running.wait().expect("it has ended");
+    let killed = listed();
+    assert_eq!((&killed["status"], &killed["state"]), (&json!("suspended"), &json!("idle")));
+    assert_eq!(repo.ok(["session", "show", "killed"])["session"]["state"], "idle");
+    let text = repo.says(["session", "list"]);
+    assert!(text.contains("interrupted by a restart") && !text.contains("running"), "{text}");
+}
+
+#[test]
+fn lists_have_limits_and_count_what_is_left() {
+    let repo = Repo::new();
+    for n in 0..3 {
+        repo.ok(["stage", "start", &format!("Count the apples {n}")]);
+        repo.ok(["stage", "note", "apples"]);
+        repo.ok(["stage", "seal"]);
+    }
+    let narrative = repo.says(["narrative", "--limit", "1"]);
+    assert!(narrative.contains("2 more tasks; show more with `--limit N`"), "{narrative}");
+    let found = repo.says(["search", "apples", "--limit", "2"]);
+    let last = found.lines().last().expect("a line");
+    assert!(last.contains(" more result") && last.contains("`--limit N`"), "{found}");
+    repo.ok(["run", "hello", "--label", "s"]);
+    repo.ok(["session", "send", "s", "again"]);
+    assert_eq!(
+        repo.ok(["session", "tree", "s", "-n", "1"])["turns"].as_array().map(Vec::len),
+        Some(1)
+    );
+    repo.configure("[providers.a]\nkind = \"demo\"\n[providers.b]\nkind = \"demo\"\n");
+    let providers = repo.says(["provider", "list", "--limit", "1"]);
+    assert!(providers.contains("more provider"), "{providers}");
+}
+
+#[test]
+fn titles_are_cut_at_the_width_and_times_are_local() {
+    let repo = Repo::new();
+    let title = "日本語 and a very long description of a task that does not fit into sixty columns";
+    repo.ok(["stage", "start", title]);
+    repo.ok(["stage", "note", &"words ".repeat(40)]);
+    let narrow = |arguments: &[&str]| {
+        let mut command = repo.command(arguments);
+        command.env("COLUMNS", "60").env("TZ", "Asia/Kolkata");
+        String::from_utf8(command.output().expect("it runs").stdout).expect("text")
+    };
+    for verb in ["narrative", "status"] {
+        let text = narrow(&[verb]);
+        let wide = text.lines().find(|line| unicode_width::UnicodeWidthStr::width(*line) > 60);
+        assert!(text.contains('…') && wide.is_none(), "{verb}: {wide:?}\n{text}");
+    }
+    repo.ok(["run", "hello", "--label", "s"]);
+    let utc = narrow(&["session", "show", "s", "--utc"]);
+    let heading = utc.lines().next().expect("a line");
+    assert!(heading.starts_with("s hello ") && heading.ends_with('Z'), "{heading}");
+    let local = narrow(&["session", "show", "s"]);
+    assert!(!local.lines().next().expect("a line").contains('T'), "{local}");
 }

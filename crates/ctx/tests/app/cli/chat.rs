@@ -36,7 +36,7 @@ fn texts(repo: &Repo, label: &str) -> Vec<String> {
 }
 
 /// Ctrl-C twice.
-fn leave(mut program: TerminalProgram) {
+pub(super) fn leave(mut program: TerminalProgram) {
     program.send(CTRL_C);
     program.wait_for("Ctrl-C again leaves");
     program.send(CTRL_C);

@@ -203,3 +203,24 @@ fn a_session_that_a_server_runs_is_followed_and_gets_messages() {
     assert!(other.wait().expect("it ends").success());
     repo.assert_whole();
 }
+
+#[test]
+fn the_screen_is_drawn_again_without_an_answer_of_the_terminal() {
+    let repo = Repo::new();
+    let program = chat(&repo, &[]);
+    program.enter("hello there");
+    program.wait_for("demo agent");
+    // Ctrl-L, and Ctrl-Z in a process group that cannot be stopped: nobody would continue it.
+    for key in ["\u{c}", "\u{1a}"] {
+        let before = program.raw().len();
+        program.send(key);
+        wait_until("the screen is cleared and drawn", || {
+            let raw = program.raw();
+            let drawn = String::from_utf8_lossy(&raw[before..]).into_owned();
+            drawn.contains("\u{1b}[2J") && drawn.contains("hello there")
+        });
+        let raw = String::from_utf8_lossy(&program.raw()[before..]).into_owned();
+        assert!(!raw.contains("\u{1b}[6n"), "the position of the cursor is not asked for");
+    }
+    super::chat::leave(program);
+}

@@ -140,7 +140,8 @@ fn a_hit_names_its_session_and_how_to_open_it() {
     let repo = noted(&["apple one", "apple two", "apple three"]);
     let page = repo.ok(["search", "apple", "-n", "2"]);
     let next = page["next_cursor"].as_str().expect("a cursor");
-    assert!(repo.says(["search", "apple", "-n", "2"]).contains("There are more: --cursor f"));
+    let shown = repo.says(["search", "apple", "-n", "2"]);
+    assert!(shown.contains("1 more result; show more with `--limit N`"), "{shown}");
     let rest = repo.ok(["search", "apple", "-n", "2", "--cursor", next]);
     assert_eq!(rest["hits"].as_array().map(Vec::len), Some(1));
     assert_eq!(rest["hits"][0]["snippet"], "apple one");

@@ -1,5 +1,8 @@
 //! Verbs on a terminal: Ctrl-C, the pager, Markdown, and questions that are left for later.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use crate::harness::repo::Repo;
 use crate::harness::terminal::{CTRL_C, ENTER, TerminalProgram};
 use crate::harness::test_store::skipped_on_postgres;
@@ -157,6 +160,31 @@ fn long_output_goes_through_the_pager() {
 }
 
 #[test]
+fn output_is_printed_if_the_pager_cannot_be_run() {
+    let repo = Repo::new();
+    repo.ok(["session", "new", "--label", "s", "--title", "A title"]);
+    let shown = |pager: &str| {
+        let mut command = repo.command(["session", "list"]);
+        command.env("PAGER", pager);
+        let mut program = TerminalProgram::start(&command, 100, 24);
+        assert_eq!(program.exit().code(), Some(0), "{pager}");
+        program.wait_for("A title");
+        program.screen()
+    };
+    let plain = repo.write("plain", "#!/bin/sh\n");
+    for pager in ["/nonexistent", "/nonexistent -R", "/", plain.to_str().expect("a path")] {
+        let screen = shown(pager);
+        assert!(!screen.contains("sh:"), "the shell was not asked for {pager}: {screen}");
+    }
+    // Only the shell finds out that these cannot be run.
+    let broken = repo.write("broken", "#!/nonexistent\n");
+    std::fs::set_permissions(&broken, Permissions::from_mode(0o755)).expect("executable");
+    for pager in [broken.to_str().expect("a path"), "$HOME/nonexistent"] {
+        shown(pager);
+    }
+}
+
+#[test]
 fn lists_take_the_width_of_the_terminal() {
     let repo = Repo::new();
     let title = "A title that is longer than sixty columns can show beside the other columns";
@@ -177,7 +205,7 @@ fn init_asks_whether_to_move_conversations() {
     let repo = Repo::bare();
     repo.ok(["run", "first", "--label", "first"]);
     let mut init = on_terminal(&repo, &["init"], 100);
-    init.wait_for("Move them here? [y/N]");
+    init.wait_for("Move it here? [y/N]");
     init.send("y");
     init.send(ENTER);
     assert_eq!(init.exit().code(), Some(0));

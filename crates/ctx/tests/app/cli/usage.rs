@@ -58,18 +58,21 @@ fn usage_is_a_table_with_totals() {
 #[test]
 fn prices_and_limits_of_the_configuration_are_checked() {
     let repo = Repo::new();
-    for (config, named) in [
-        ("[prices.m]\ninput = -1\noutput = 2\n", "prices.\"m\".input"),
-        ("[prices.m]\ninput = 1\n", "output"),
-        ("[budget.stop]\nday = \"5 EUR\"\n", "budget.stop.day"),
-        ("[budget.warn]\nsession = \"much\"\n", "budget.warn.session"),
-        ("[budget.stop.providers]\nopenai = \"5\"\n", "budget.stop.providers.openai"),
-        ("[budget]\nday = \"5 USD\"\n", "day"),
+    for (config, line, named) in [
+        ("[prices.m]\ninput = -1\noutput = 2\n", 2, "prices.\"m\".input"),
+        ("# mine\n[prices.m]\ninput = 1\noutput = 2e9\n", 4, "prices.\"m\".output"),
+        ("[prices.m]\ninput = 1\n", 1, "output"),
+        ("[budget.stop]\nday = \"5 EUR\"\n", 2, "budget.stop.day"),
+        ("\n\n[budget.warn]\nsession = \"much\"\n", 4, "budget.warn.session"),
+        ("[budget.stop.providers]\nopenai = \"5\"\n", 2, "budget.stop.providers.openai"),
+        ("[budget]\nday = \"5 USD\"\n", 2, "day"),
     ] {
         repo.configure(config);
         let (exit, error) = repo.fails(["usage"]);
         assert_eq!((exit, &error["code"]), (2, &json!("bad_config")), "{error}");
-        assert!(error["message"].as_str().is_some_and(|text| text.contains(named)), "{error}");
+        let message = error["message"].as_str().expect("a message");
+        let place = format!("ctx.toml, line {line}: ");
+        assert!(message.contains(&place) && message.contains(named), "{place}{named}: {message}");
     }
 }
 
@@ -77,13 +80,19 @@ fn prices_and_limits_of_the_configuration_are_checked() {
 fn a_limit_of_tokens_stops_the_demo_agent() {
     let repo = Repo::new();
     repo.run(["run", "hello", "--label", "s"]);
-    repo.configure("[budget.stop]\nsession = \"1 tokens\"\n");
+    let prices = "[prices.demo]\ninput = 1\noutput = 1\n";
+    repo.configure(format!("{prices}[budget.stop]\nsession = \"1 tokens\"\n"));
     repo.run(["session", "send", "s", "more"]);
     let shown = repo.ok(["session", "show", "s"]);
     let messages = shown["messages"].as_array().expect("messages");
     let last = messages.last().expect("a message");
     assert_eq!(last["content"][0]["code"], "budget_exceeded", "{last}");
+    let advice = last["content"][0]["message"].as_str().expect("a message");
+    assert!(advice.ends_with("or continue in a new session"), "{advice}");
     assert_eq!(shown["session"]["state"], "idle");
+    let total = repo.ok(["usage"])["total"].clone();
+    assert_eq!((&total["turns"], &total["unpriced_turns"]), (&json!(2), &json!(0)), "{total}");
+    assert!(!text(&repo, &["usage"]).contains('≥'), "no request was sent, so the total is exact");
     repo.configure("");
     repo.run(["session", "send", "s", "again"]);
     assert_eq!(repo.ok(["session", "show", "s"])["session"]["turn_count"], 3);
