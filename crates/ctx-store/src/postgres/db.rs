@@ -205,7 +205,12 @@ impl<'c> PgDb<'c> {
     }
 
     fn begin(&self) -> Result<(), Error> {
-        if self.unbegun.take() { self.conn.push(BEGIN_SNAPSHOT, &[]) } else { Ok(()) }
+        if !self.unbegun.take() {
+            return Ok(());
+        }
+        self.conn.push(BEGIN_SNAPSHOT, &[])?;
+        // A long read reads whole tables.
+        if self.long { self.conn.push_text("SET LOCAL enable_seqscan = on") } else { Ok(()) }
     }
 
     /// Runs the pipeline that ends with a query. In a group of writes, row numbers are drawn after

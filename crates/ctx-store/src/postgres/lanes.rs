@@ -1,14 +1,15 @@
 //! Lanes: threads with a connection and a queue of writes each.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use ctx_core::id::SessionId;
 use tokio::sync::oneshot;
 
-use crate::transition::{Stored, Transition};
-use crate::write::PreparedWrite;
+use crate::transition::{Applied, Outcome, Stored, Transition};
+use crate::write::{PreparedWrite, Target};
 use crate::{Error, Write};
 
 use super::Shared;
@@ -23,6 +24,8 @@ const GROUP_MAX: usize = 64;
 const GROUP_MAX_BYTES: usize = 16 << 20;
 /// Most queued writes of a lane; further ones are rejected.
 const QUEUE_MAX: usize = 16_384;
+/// Labels whose session is remembered.
+const LABELS_MAX: usize = 1 << 16;
 /// Number of unanswered writes from which bodies are not compressed.
 const BUSY_WRITES: usize = 16;
 
@@ -93,12 +96,19 @@ pub(super) struct Lanes {
     shared: Arc<Shared>,
     queues: Vec<Arc<Queue>>,
     unanswered: AtomicUsize,
+    /// The sessions of labels: writes by label and by id take the same lane, else two lanes would
+    /// wait for each other's locks.
+    labels: Mutex<HashMap<String, SessionId>>,
 }
 
 impl Lanes {
     pub(super) fn start(shared: &Arc<Shared>) -> Result<Self, Error> {
-        let mut lanes =
-            Self { shared: shared.clone(), queues: Vec::new(), unanswered: AtomicUsize::new(0) };
+        let mut lanes = Self {
+            shared: shared.clone(),
+            queues: Vec::new(),
+            unanswered: AtomicUsize::new(0),
+            labels: Mutex::default(),
+        };
         for n in 0..LANES {
             let queue = Arc::new(Queue::default());
             lanes.queues.push(queue.clone());
@@ -118,7 +128,7 @@ impl Lanes {
     ) -> Result<Stored, Error> {
         let busy = self.unanswered.fetch_add(1, Ordering::Relaxed) >= BUSY_WRITES;
         let _count = Count(&self.unanswered);
-        let session = target_hash(&write.target);
+        let (session, label) = self.session_of(&write.target);
         let write = PreparedWrite::new(write, rule, self.shared.compress && !busy);
         let (answer, answered) = oneshot::channel();
         let queue = &self.queues[(session % self.queues.len() as u64) as usize];
@@ -130,7 +140,34 @@ impl Lanes {
             jobs.waiting.push_back(Job { session, write, answer });
         }
         queue.changed.notify_one();
-        answered.await.map_err(|_| Error::Internal("a write was given no answer".to_owned()))?
+        let stored = answered.await;
+        let stored =
+            stored.map_err(|_| Error::Internal("a write was given no answer".to_owned()))??;
+        if let (Some(label), Outcome::Applied(Applied { session, .. })) = (label, &stored.outcome) {
+            self.remember(label, *session);
+        }
+        Ok(stored)
+    }
+
+    fn labels(&self) -> MutexGuard<'_, HashMap<String, SessionId>> {
+        self.labels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The hash of a session, and its label if the session is not known yet.
+    fn session_of(&self, target: &Target) -> (u64, Option<String>) {
+        let Target::Label(label) = target else { return (target_hash(target), None) };
+        match self.labels().get(label) {
+            Some(session) => (target_hash(&Target::Id(*session)), None),
+            None => (target_hash(target), Some(label.clone())),
+        }
+    }
+
+    fn remember(&self, label: String, session: SessionId) {
+        let mut labels = self.labels();
+        if labels.len() >= LABELS_MAX {
+            labels.clear();
+        }
+        labels.insert(label, session);
     }
 }
 

@@ -99,6 +99,16 @@ impl Shared {
         self.idle_readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Connects for reading. Plans are kept, so they are made for large tables: a plan for the first
+    /// rows of a table would read all of it later.
+    fn connect_reader(&self) -> Result<Conn, Error> {
+        let conn = Conn::open(&self.address)?;
+        if conn.direct {
+            conn.query("SELECT set_config('enable_seqscan', 'off', FALSE)", &[])?;
+        }
+        Ok(conn)
+    }
+
     /// Connects for writing. Where the server has no connection left, those of idle readers are
     /// closed.
     fn connect_writer(&self) -> Result<Conn, Error> {
@@ -179,7 +189,7 @@ pub fn open(server: &Server, options: Options) -> Result<Store, Error> {
             settled: AtomicI64::new(0),
             known_words: Mutex::default(),
             wake_indexer: background.then_some(wake_indexer),
-            idle_readers: Mutex::new(vec![conn]),
+            idle_readers: Mutex::default(),
         });
         if background {
             start_indexer(Arc::downgrade(&shared), wakes)?;
@@ -318,7 +328,7 @@ impl Pool {
             let kept = self.shared.idle_readers().pop();
             let conn = match kept {
                 Some(conn) => conn,
-                None => Conn::open(&self.shared.address)?,
+                None => self.shared.connect_reader()?,
             };
             let result = run(&conn, &self.shared);
             if conn.take_fault() == Some(Fault::Lost) {

@@ -55,6 +55,11 @@ const LOCK_IDS: &str =
     "SELECT row FROM sessions WHERE id IN LIST(?1) ORDER BY row FOR NO KEY UPDATE";
 const LOCK_LABELS: &str =
     "SELECT row FROM sessions WHERE label IN LIST(?1) ORDER BY row FOR NO KEY UPDATE";
+/// One statement: two of them would lock rows in another order than those of another group.
+const LOCK_IDS_AND_LABELS: &str = "SELECT row FROM sessions WHERE row IN
+       (SELECT row FROM sessions WHERE id IN LIST(?1)
+        UNION SELECT row FROM sessions WHERE label IN LIST(?2))
+     ORDER BY row FOR NO KEY UPDATE";
 /// One row for each block of row numbers.
 const FACTS: &str = "SELECT nextval('row_numbers'), pg_current_xact_id()::text::bigint,
      pg_backend_pid(), (SELECT value FROM meta WHERE key = 'min_writer'),
@@ -402,13 +407,13 @@ impl Begin {
             conn.push(EXCLUDE_KEYS, &[Arg::Ints(&self.keys)])?;
             before += 1;
         }
-        let mut locks = 0;
-        for (sql, names) in [(LOCK_IDS, &self.ids), (LOCK_LABELS, &self.labels)] {
-            if !names.is_empty() {
-                conn.push(sql, &[Arg::Texts(names)])?;
-                locks += 1;
-            }
-        }
+        let (ids, labels) = (Arg::Texts(&self.ids), Arg::Texts(&self.labels));
+        let locks = match (self.ids.is_empty(), self.labels.is_empty()) {
+            (true, true) => 0,
+            (false, true) => conn.push(LOCK_IDS, &[ids]).map(|()| 1)?,
+            (true, false) => conn.push(LOCK_LABELS, &[labels]).map(|()| 1)?,
+            (false, false) => conn.push(LOCK_IDS_AND_LABELS, &[ids, labels]).map(|()| 1)?,
+        };
         let assign = push_queries(conn, self.ahead)?;
         let blocks = vec![0; 1 + self.writes * NUMBERS_PER_WRITE / BLOCK as usize];
         conn.push(FACTS, &[Arg::Ints(&blocks)])?;

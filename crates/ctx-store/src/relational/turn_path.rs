@@ -204,12 +204,13 @@ impl<'a> Path<'a> {
         let mut others = false;
         self.db.query(
             "/*pg WITH RECURSIVE up(id, n) AS (
-               SELECT ?1, 1 UNION ALL SELECT t.parent, up.n + 1 FROM turns t JOIN up ON t.id = up.id
-               WHERE up.n < ?2 AND t.parent IS NOT NULL)*/
+               SELECT ?1, 1 UNION ALL
+               SELECT (SELECT t.parent FROM turns t WHERE t.id = up.id), up.n + 1 FROM up
+               WHERE up.n < ?2 AND up.id IS NOT NULL)*/
              SELECT id, hash, version, header, parent, depth, body_version, seg, off, len, packing,
                     size
-             FROM turns WHERE /*pg id IN (SELECT id FROM up) OR FALSE AND*/
-               (id <= ?1 AND id > ?1 - ?2) ORDER BY id DESC",
+             FROM turns WHERE /*pg id = ANY(ARRAY(SELECT id FROM up)) AND (TRUE OR*/
+               (id <= ?1 AND id > ?1 - ?2) /*pg )*/ ORDER BY id DESC",
             args![from, self.window],
             &mut |row| {
                 if Some(row.get(0)?) == self.at {

@@ -308,6 +308,7 @@ async fn reads_of_the_rest(store: &StoreHandle) {
     assert!(!store.unattended(&[NODE], 9).await.expect("sessions").is_empty());
     assert!(!store.idle_sessions(at(1000), 9).await.expect("sessions").is_empty());
     assert_eq!(store.idle_tasks(at(1000), 9).await.expect("sessions").len(), 1);
+    store.check_writer().await.expect("this program may write");
     assert!(store.newest_feed_row().await.expect("a row") > FeedCursor::START);
     let waiting = SessionQuery { waiting: true, ..SessionQuery::newest(9) };
     assert_eq!(store.sessions(&waiting).await.expect("sessions").len(), 2);

@@ -387,6 +387,10 @@ impl StoreHandle {
         call!(self.feed(FeedQuery::All { after: after.0 }, limit))
     }
 
+    pub(crate) async fn check_writer(&self) -> Result<(), Error> {
+        call!(self.check_writer())
+    }
+
     pub(crate) async fn newest_feed_row(&self) -> Result<FeedCursor, Error> {
         call!(self.newest_feed_row()).map(FeedCursor)
     }

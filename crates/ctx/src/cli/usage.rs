@@ -13,7 +13,7 @@ use crate::json::usage_json::{ROWS_MAX, UsageDocument, UsageSum};
 use crate::problem::Problem;
 
 use super::Context;
-use super::output::{BOLD, DIM, plural};
+use super::output::{BOLD, DIM, plural, wrapped_lines};
 use super::table::{Cell, Column, Table};
 use super::times::system_time;
 
@@ -176,10 +176,12 @@ fn lines(query: &UsageQuery, report: &UsageReport, width: Option<usize>) -> Vec<
         let unpriced = report.total.unpriced_turns;
         let verb = if unpriced == 1 { "has" } else { "have" };
         let unpriced = plural(unpriced, "turn");
-        lines.push(format!(
-            "{DIM}{unpriced} {verb} no known cost. Set prices under [prices] in ctx.toml; those \
-             of the program are of {TABLE_DATE}.{DIM:#}"
-        ));
+        let text = format!(
+            "{unpriced} {verb} no known cost. Set prices under [prices] in ctx.toml; those of the \
+             program are of {TABLE_DATE}."
+        );
+        let wrapped = wrapped_lines(&text, width).into_iter();
+        lines.extend(wrapped.map(|line| format!("{DIM}{line}{DIM:#}")));
     }
     lines
 }

@@ -30,6 +30,16 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
+    tokio::select! {
+        done = follow(context, args) => done,
+        _ = tokio::signal::ctrl_c() => {
+            eprintln!();
+            Err(Problem::interrupted("left", "Left. The session goes on."))
+        }
+    }
+}
+
+async fn follow(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = engine_without_runs(context).await?;
     let mut info = engine.sessions().get(&args.session_name).await?;
     let session = info.session.id.to_string();

@@ -213,3 +213,23 @@ fn init_asks_whether_to_move_conversations() {
     let shown = repo.ok(["session", "show", "first"]);
     assert_eq!(shown["messages"][0]["content"][0]["text"], "first");
 }
+
+#[test]
+fn ctrl_c_leaves_a_conversation_with_130() {
+    let repo = Repo::new();
+    repo.ok(["run", "hello", "--label", "s"]);
+    for (arguments, ready) in
+        [(&["session", "resume", "s"][..], "> "), (&["session", "tail", "s"], "")]
+    {
+        let mut program = on_terminal(&repo, arguments, 80);
+        program.wait_for(ready);
+        if ready.is_empty() {
+            // It follows the session once it prints what is said there.
+            repo.ok(["session", "send", "s", "another word"]);
+            program.wait_for("another word");
+        }
+        program.send(CTRL_C);
+        assert_eq!(program.exit().code(), Some(130), "{arguments:?}: {}", program.screen());
+        assert!(!program.screen().contains("error"), "{}", program.screen());
+    }
+}
