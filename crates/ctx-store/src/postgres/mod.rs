@@ -99,8 +99,8 @@ impl Shared {
         self.idle_readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Connects for reading. Plans are kept, so they are made for large tables: a plan for the first
-    /// rows of a table would read all of it later.
+    /// Connects for reading. Plans are kept, so they are made for large tables: a plan for the
+    /// first rows of a table would read all of it later.
     fn connect_reader(&self) -> Result<Conn, Error> {
         let conn = Conn::open(&self.address)?;
         if conn.direct {

@@ -204,7 +204,7 @@ fn fitted(line: &str, width: usize) -> String {
     }
     let kept = cut(&plain, width);
     let mut left = kept.trim_end_matches('…');
-    let mut fitted = String::new();
+    let mut fitted = if left.is_empty() { kept.clone() } else { String::new() };
     for part in line.split_inclusive('m') {
         // Either a text, or a text and the style after it.
         let (text, style) = match part.rfind("\u{1b}[").filter(|_| part.ends_with('m')) {
