@@ -154,13 +154,15 @@ impl Server {
 
 struct Client {
     stream: BufReader<TcpStream>,
+    /// A further header line, or nothing.
+    header: &'static str,
 }
 
 impl Client {
     async fn connect(address: &str) -> Result<Self, Problem> {
         let stream = TcpStream::connect(address).await.map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Ok(Self { stream: BufReader::new(stream), header: "" })
     }
 
     async fn ask(
@@ -171,9 +173,10 @@ impl Client {
     ) -> Result<Value, Problem> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        let (header, length) = (self.header, body.len());
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{kind}Content-Length: {}\r\n\r\n{body}",
-            body.len()
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{kind}{header}\
+             Content-Length: {length}\r\n\r\n{body}"
         );
         self.stream.write_all(head.as_bytes()).await.map_err(failed)?;
         let answer = read_message(&mut self.stream).await.map_err(failed)?.unwrap_or_default();
@@ -258,19 +261,19 @@ pub(super) async fn serve(cell: &CellArgs) -> Result<Value, Problem> {
     Ok(json!({"messages_per_s": rates, "delta_ms": deltas, "idle": idle}))
 }
 
-/// Messages through one and through several servers on one PostgreSQL database, in turns, and the
+/// Answered messages through one and through several servers on one store, in turns, and the
 /// processor time that the servers take of it. All share the cores of this machine with the
 /// database and the clients.
 pub(super) async fn nodes(cell: &CellArgs) -> Result<Value, Problem> {
-    let store = std::env::var("BENCH_STORE").map_err(|_| failed("BENCH_STORE is not set"))?;
+    let store = std::env::var("BENCH_STORE").ok();
     configure(&cell.dir).await?;
     drop(open(&cell.dir)?);
     let mut rounds = Vec::new();
     for round in 0..cell.rounds {
-        for count in [1, cell.count] {
+        for count in [1, cell.count.max(1)] {
             let mut servers = Vec::new();
             for _ in 0..count {
-                servers.push(Server::start(&cell.dir, Some(&store)).await?);
+                servers.push(Server::start(&cell.dir, store.as_deref()).await?);
             }
             let servers: Vec<&Server> = servers.iter().collect();
             for clients in CLIENTS {
@@ -278,7 +281,7 @@ pub(super) async fn nodes(cell: &CellArgs) -> Result<Value, Problem> {
                 let cpu = || servers.iter().map(|server| server.cpu_ticks()).sum::<u64>();
                 let (began, before) = (Instant::now(), (processor_ticks(), cpu()));
                 let rate =
-                    measure_messages(&servers, &name, Way::Label, clients, cell.seconds).await?;
+                    measure_messages(&servers, &name, Way::Answered, clients, cell.seconds).await?;
                 let (idle, ticks) = (processor_ticks(), cpu() - before.1);
                 let total = (idle.1 - before.0.1).max(1) as f64;
                 rounds.push(json!({
@@ -307,6 +310,8 @@ fn processor_ticks() -> (u64, u64) {
 enum Way {
     /// By its label.
     Label,
+    /// By its label. The response waits for the answer.
+    Answered,
     /// As a sender on a channel.
     Sender,
 }
@@ -325,12 +330,15 @@ async fn measure_messages(
         let (address, name) = (server.address.clone(), name.to_owned());
         tokio::spawn(async move {
             let mut client = Client::connect(&address).await?;
+            if way == Way::Answered {
+                client.header = "Prefer: wait=30\r\n";
+            }
             let mut took = Vec::new();
             for part in 0.. {
                 let mut label = format!("{name}-{n}-{part}");
                 let mut path = "/api/inbound".to_owned();
                 let mut body = json!({"text": "hello", "queue_mode": "queue"});
-                if way == Way::Label {
+                if way != Way::Sender {
                     client.ask("POST", "/api/sessions", Some(&json!({"label": label}))).await?;
                     path = format!("/api/sessions/{label}/messages");
                 } else {
